@@ -1,0 +1,56 @@
+"""Ports of this machine: whether one can be had, and where others reach it."""
+
+import http.client
+import socket
+
+
+class PortNotFree(Exception):
+    """Somebody else listens there, or the address is not one of this machine."""
+
+
+def check_port(*, host: str, port: int) -> None:
+    """Raise PortNotFree, with one line that says why, unless a server could listen there."""
+    try:
+        family, kind, protocol, _, address = _resolve(host, port)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise PortNotFree(f"Cannot listen on {in_url(host)}:{port}: {reason}") from error
+
+
+def free_port(*, host: str, preferred: int) -> int:
+    try:
+        check_port(host=host, port=preferred)
+    except PortNotFree:
+        with socket.create_server((host, 0)) as probe:
+            port: int = probe.getsockname()[1]
+            return port
+    return preferred
+
+
+def serves_http(*, host: str, port: int) -> bool:
+    """Whether a web server answers there; one that only listens as yet does not."""
+    client = http.client.HTTPConnection(reachable(host), port, timeout=0.2)
+    try:
+        client.request("GET", "/healthz")
+        return client.getresponse().status < 500
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        client.close()
+
+
+def reachable(host: str) -> str:
+    """The address under which a server that listens on all addresses is reached from here."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+
+
+def in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _resolve(host: str, port: int) -> list[tuple]:
+    passive = socket.AI_PASSIVE
+    return socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=passive)

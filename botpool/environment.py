@@ -1,0 +1,83 @@
+"""Reads settings from the environment and refuses a wrong value in one line."""
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from environs import Env
+from environs.exceptions import EnvError
+
+T = TypeVar("T")
+
+env = Env()
+
+
+class WrongValue(SystemExit):
+    """Stops the start with one line that names the variable, the value and what is allowed."""
+
+    def __init__(self, name: str, allowed: str, *, secret: bool = False) -> None:
+        value = "(hidden)" if secret else repr(os.environ.get(name, ""))
+        super().__init__(f"botpool: {name} is {value}; allowed: {allowed}")
+
+
+def _read(name: str, reader: Callable[[], T], allowed: str, valid: Callable[[T], bool]) -> T:
+    try:
+        value = reader()
+    except EnvError:
+        raise WrongValue(name, allowed) from None
+    if not valid(value):
+        raise WrongValue(name, allowed)
+    return value
+
+
+def number(name: str, default: int, *, low: int, high: int) -> int:
+    allowed = f"a whole number from {low} to {high}"
+    return _read(name, lambda: env.int(name, default), allowed, lambda n: low <= n <= high)
+
+
+def milliseconds(name: str, default: int, *, low: int = 1, high: int = 86_400_000) -> timedelta:
+    allowed = f"milliseconds, a whole number from {low} to {high}"
+    value = _read(name, lambda: env.int(name, default), allowed, lambda n: low <= n <= high)
+    return timedelta(milliseconds=value)
+
+
+def days(name: str, default: int) -> timedelta:
+    return timedelta(days=number(name, default, low=1, high=3650))
+
+
+def flag(name: str, default: bool) -> bool:
+    return _read(name, lambda: env.bool(name, default), "true or false", lambda _: True)
+
+
+def choice(name: str, default: str, options: Sequence[str]) -> str:
+    allowed = " or ".join(options)
+    return _read(name, lambda: env.str(name, default), allowed, lambda value: value in options)
+
+
+def text(name: str, default: str = "") -> str:
+    return env.str(name, default).strip()
+
+
+def words(name: str, default: Sequence[str] = ()) -> list[str]:
+    return [word.strip() for word in env.list(name, list(default)) if word.strip()]
+
+
+def matching(name: str, default: str, *, valid: Callable[[str], bool], allowed: str) -> str:
+    return _read(name, lambda: text(name, default), allowed, valid)
+
+
+def url(name: str, default: str = "", *, schemes: Sequence[str] = ("http", "https")) -> str:
+    allowed = f"an address that begins with {' or '.join(f'{s}://' for s in schemes)}"
+
+    def valid(value: str) -> bool:
+        parts = urlsplit(value)
+        return not value or (parts.scheme in schemes and bool(parts.hostname))
+
+    return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid)
+
+
+def directory(name: str, default: Path) -> Path:
+    return Path(text(name) or default).expanduser().resolve()

@@ -1,0 +1,55 @@
+"""Log lines that people read (text) or machines do (json), one line each whatever is in them.
+
+A record says more than its message through `extra={"fields": {...}}`.
+"""
+
+import json
+import logging
+from datetime import UTC, datetime
+
+from coolify.correlation import current_correlation_id
+
+# C0 and C1 control characters and Unicode's own line ends: a reason given by somebody else must
+# not be able to start a log line of its own.
+_ESCAPES = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]} | {
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+    10: "\\n",
+    13: "\\r",
+    9: "\\t",
+}
+
+
+def one_line(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_time(record)} {record.levelname:<7} {one_line(record.getMessage())}"
+        correlation_id = current_correlation_id()
+        if correlation_id and "[corr=" not in line:
+            line += f" [corr={correlation_id}]"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "correlationId": current_correlation_id() or None,
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps({k: v for k, v in entry.items() if v is not None}, default=str)

@@ -1,0 +1,32 @@
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from botpool.doctor import Diagnosis, examine
+from coolify.shared import shared_coolify
+
+
+class Command(BaseCommand):
+    help = (
+        "Check database, migrations, worker, ticker, Coolify's address, the token's abilities, "
+        "version and limits. Says what to do about each fault; exit 1 if there is any."
+    )
+    requires_system_checks = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        faults = 0
+        for diagnosis in examine(shared_coolify()):
+            faults += not diagnosis.healthy
+            self._show(diagnosis)
+        if faults:
+            self.stdout.write(f"\n{faults} fault{'s' if faults > 1 else ''} found.")
+            sys.exit(1)
+        self.stdout.write("\nAll is well.")
+
+    def _show(self, diagnosis: Diagnosis) -> None:
+        if diagnosis.healthy:
+            self.stdout.write(f"ok     {diagnosis.name}: {diagnosis.finding}")
+            return
+        self.stdout.write(self.style.ERROR(f"FAULT  {diagnosis.name}: {diagnosis.finding}"))
+        self.stdout.write(f"       → {diagnosis.advice}")

@@ -1,0 +1,21 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from botpool.counting import count_history
+from botpool.retention import count_old, prune
+
+
+class Command(BaseCommand):
+    help = "Delete history that is older than it is kept (KEEP_…_DAYS), in small batches."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not options["dry_run"]:
+            count_history()  # what is not counted yet would be kept
+        counts = count_old() if options["dry_run"] else prune(longest=float("inf"))
+        verb = "would go" if options["dry_run"] else "deleted"
+        for name, count in counts:
+            self.stdout.write(f"{name:20} {count:>9} {verb}")

@@ -1,0 +1,13 @@
+from typing import Any
+
+from django_q.management.commands import qcluster
+
+from botpool.watch import tell_watch_of_tasks
+
+
+class Command(qcluster.Command):
+    help = "Starts a django-q2 cluster, unwatched. In production start `manage.py worker` instead."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        tell_watch_of_tasks()
+        super().handle(*args, **options)

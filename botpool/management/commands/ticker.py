@@ -1,0 +1,19 @@
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from botpool.ticker import Ticker
+
+
+class Command(BaseCommand):
+    help = (
+        "Asks the workers for periodic work when it is due. Run as many as you like: one leads, "
+        "another takes over within five seconds when it ends or freezes."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        ticker = Ticker()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: ticker.stopping.set())
+        ticker.run()

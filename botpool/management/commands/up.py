@@ -1,0 +1,199 @@
+import os
+import signal
+import sys
+import time
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.core.management import get_commands
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error, connections
+
+from botpool import postgres
+from botpool.addresses import PortNotFree, check_port, in_url, reachable, serves_http
+from botpool.file_locks import open_lock, try_lock, wait_for
+from botpool.first_start import box, make_operator, migrate, one_start_at_a_time
+from botpool.parts import Part
+from botpool.simulated import SimulatedCoolify, simulator_exists
+from botpool.supervisor import Supervisor
+from botpool.watch import WorkerWatch
+from botpool.worker import watched_worker
+
+WEB_PROCESSES = 2
+PATIENCE_WITH_LAST_START = 3.0
+PAUSE_BETWEEN_REVIVALS = 5.0
+PAUSE_BETWEEN_PROBES = 0.5
+
+
+class Command(BaseCommand):
+    help = (
+        "Starts all of Botpool in the foreground: PostgreSQL (its own, unless DATABASE_URL names "
+        "one), a simulated Coolify (unless COOLIFY_API_URL names a real one), worker, ticker and "
+        "web server. A part that dies is started again. Ctrl-C or SIGTERM stops everything; a "
+        "second one does not wait."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="where the web server listens")
+        parser.add_argument("--port", type=int, default=8000, help="its port (default: 8000)")
+        parser.add_argument("--workers", type=_positive, help="tasks at a time (default: 4)")
+        parser.add_argument("--no-simulator", action="store_true", help="start no Coolify")
+        parser.add_argument("--no-demo", action="store_true", help="send no demo bots")
+        parser.add_argument(
+            "--speed",
+            type=_speed,
+            default=20.0,
+            help="how many times faster than the real Coolify the simulator is (default: 20)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        # Until the supervisor takes over, SIGTERM ends us as orderly as Ctrl-C does.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            with ExitStack() as stack:
+                lock = stack.enter_context(_only_start_here())
+                check_port(host=options["host"], port=options["port"])
+                self._run(options, stack=stack, lock=lock)
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+        except (postgres.PostgresError, PortNotFree) as error:
+            raise CommandError(str(error)) from error
+        except Error as error:
+            raise CommandError(f"PostgreSQL: {str(error).strip().splitlines()[0]}") from error
+
+    def _run(self, options: dict[str, Any], *, stack: ExitStack, lock: int) -> None:
+        server = None
+        if settings.EMBEDDED_POSTGRES:
+            server = stack.enter_context(postgres.running(settings.DATA_DIR))
+        self._prepare_database()
+        watch = stack.enter_context(closing(WorkerWatch()))
+        simulator = self._simulator(options)
+        if simulator:
+            simulator.write_address()
+            stack.callback(simulator.forget_address)
+        parts = _parts(options, simulator=simulator, watch=watch)
+        supervisor = Supervisor(parts, keep_open=lock)
+        supervisor.look_after = _Housekeeping(supervisor, server=server, options=options)
+        supervisor.run()
+
+    def _prepare_database(self) -> None:
+        with one_start_at_a_time():
+            migrate()
+            account = make_operator()
+        connections.close_all()
+        if account:
+            title = "First start. This is shown once, so write it down:"
+            self.stdout.write(box(title, account))
+            self.stdout.flush()
+
+    def _simulator(self, options: dict[str, Any]) -> SimulatedCoolify | None:
+        wanted = not options["no_simulator"] and not os.environ.get("COOLIFY_API_URL")
+        return SimulatedCoolify(speed=options["speed"]) if wanted and simulator_exists() else None
+
+
+class _Housekeeping:
+    """At each turn: PostgreSQL is there, and the address is told once it serves_http."""
+
+    def __init__(
+        self, supervisor: Supervisor, *, server: postgres.Server | None, options: dict[str, Any]
+    ) -> None:
+        self.supervisor = supervisor
+        self.server = server
+        self.host, self.port = options["host"], options["port"]
+        self.told = False
+        self.next_revival = 0.0
+        self.next_probe = 0.0
+
+    def __call__(self) -> None:
+        if self.server and self.server.is_gone() and time.monotonic() >= self.next_revival:
+            self._revive(self.server)
+        if not self.told and time.monotonic() >= self.next_probe:
+            self._tell_address()
+
+    def _tell_address(self) -> None:
+        self.told = serves_http(host=self.host, port=self.port)
+        self.next_probe = time.monotonic() + PAUSE_BETWEEN_PROBES
+        if self.told:
+            address = _address(self.host, self.port)
+            self.supervisor.say(f"Botpool is at {address}/ (Ctrl-C stops it)")
+
+    def _revive(self, server: postgres.Server) -> None:
+        self.supervisor.say("PostgreSQL is gone and is started again")
+        try:
+            server.revive()
+        except postgres.PostgresError as error:
+            self.supervisor.say(str(error))
+            self.next_revival = time.monotonic() + PAUSE_BETWEEN_REVIVALS
+
+
+@contextmanager
+def _only_start_here() -> Iterator[int]:
+    """Hold the data directory; the guard of a start that was killed lets go when all is ended."""
+    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    lock = open_lock(settings.DATA_DIR / "up.lock")
+    try:
+        if not wait_for(lambda: try_lock(lock), timeout=PATIENCE_WITH_LAST_START):
+            raise CommandError(f"Botpool already runs in {settings.DATA_DIR} (BOTPOOL_DATA_DIR)")
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _parts(
+    options: dict[str, Any], *, simulator: SimulatedCoolify | None, watch: WorkerWatch
+) -> list[Part]:
+    environment = _environment(options, simulator=simulator)
+    parts = [simulator.part()] if simulator else []
+    parts += [
+        _web(options, environment=environment),
+        watched_worker(watch, environment=environment),
+        Part(name="ticker", command=_manage("ticker"), environment=environment),
+    ]
+    if simulator and not options["no_demo"] and "demo" in get_commands():
+        endless = _manage("demo", "--bots", "0")
+        parts.append(Part(name="demo", command=endless, environment=environment))
+    return parts
+
+
+def _environment(options: dict[str, Any], *, simulator: SimulatedCoolify | None) -> dict[str, str]:
+    environment = simulator.environment if simulator else {}
+    if not os.environ.get("BOTPOOL_PUBLIC_URL"):
+        environment["BOTPOOL_PUBLIC_URL"] = _address(options["host"], options["port"])
+    if options["workers"]:
+        environment["WORKERS"] = str(options["workers"])
+    return environment
+
+
+def _web(options: dict[str, Any], *, environment: dict[str, str]) -> Part:
+    gunicorn = [sys.executable, "-m", "gunicorn", "botpool.wsgi:application"]
+    gunicorn += ["--bind", f"{in_url(options['host'])}:{options['port']}"]
+    gunicorn += ["--workers", str(WEB_PROCESSES), "--graceful-timeout", "5"]
+    gunicorn += ["--chdir", str(settings.BASE_DIR), "--no-control-socket", "--log-level", "warning"]
+    return Part(name="web", command=gunicorn, environment=environment)
+
+
+def _manage(*command: str) -> list[str]:
+    return [sys.executable, str(settings.BASE_DIR / "manage.py"), *command]
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://{in_url(reachable(host))}:{port}"
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 64")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed <= 10_000:
+        raise ArgumentTypeError(f"{text!r} is not a number above 0 and up to 10000")
+    return speed

@@ -1,0 +1,30 @@
+from django.db import migrations
+
+# What counting and pruning read history by. BRIN: a few pages for millions of rows, and next to
+# nothing for each row that is added.
+INDEXES = {
+    "event_by_age": "bots_botevent (at)",
+    "transition_by_age": "slots_slottransition (at)",
+    "deployment_by_end": "slots_deployment (ended_at)",
+    "bot_by_end": "bots_bot (ended_at)",
+}
+
+
+def _index(name, columns):
+    table, column = columns.split()
+    return migrations.RunSQL(
+        sql=f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {table} USING brin {column}"
+        " WITH (pages_per_range = 32, autosummarize = on)",
+        reverse_sql=f"DROP INDEX CONCURRENTLY IF EXISTS {name}",
+    )
+
+
+class Migration(migrations.Migration):
+    atomic = False  # indexes are made beside the running version, and that needs no transaction
+    dependencies = [
+        ("botpool", "0003_tallies"),
+        ("bots", "0004_request_names_webhooks_and_lists"),
+        ("slots", "0006_findings_and_uptime"),
+    ]
+
+    operations = [_index(name, columns) for name, columns in INDEXES.items()]

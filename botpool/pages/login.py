@@ -1,0 +1,61 @@
+"""Logging in, with a limit to how often a password can be guessed."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView
+from django.core.exceptions import ValidationError
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+
+from botpool.models import LoginFailure
+
+WITHIN = timedelta(minutes=15)
+FAILURES_OF_A_NAME = 10
+FAILURES_OF_AN_ADDRESS = 50
+
+
+class ThrottledForm(AuthenticationForm):
+    def clean(self) -> dict[str, Any]:
+        name = (self.cleaned_data.get("username") or "").lower()
+        address = _address(self.request)
+        if is_throttled(name=name, address=address):
+            raise ValidationError(
+                "Too many failed attempts. Try again in a quarter of an hour.", code="throttled"
+            )
+        try:
+            return super().clean()
+        except ValidationError:
+            LoginFailure.objects.create(username=name[:150], address=address)
+            raise
+
+
+class ThrottledLogin(LoginView):
+    authentication_form = ThrottledForm
+    redirect_authenticated_user = True
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        response = super().form_invalid(form)
+        if form.has_error("__all__", code="throttled"):
+            response.status_code = 429
+        return response
+
+
+def is_throttled(*, name: str, address: str) -> bool:
+    """The limit of a name keeps guessers out wherever they come from; it also keeps its owner
+    out, for a while, which is the lesser evil."""
+    lately = LoginFailure.objects.filter(at__gt=Now() - WITHIN)
+    by_name = lately.filter(username=name)[:FAILURES_OF_A_NAME].count()
+    by_address = lately.filter(address=address)[:FAILURES_OF_AN_ADDRESS].count()
+    return by_name >= FAILURES_OF_A_NAME or by_address >= FAILURES_OF_AN_ADDRESS
+
+
+def prune_login_failures() -> int:
+    deleted, _ = LoginFailure.objects.filter(Q(at__lt=Now() - 4 * WITHIN)).delete()
+    return deleted
+
+
+def _address(request: HttpRequest | None) -> str:
+    return request.META.get("REMOTE_ADDR", "") if request is not None else ""

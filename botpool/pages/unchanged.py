@@ -1,0 +1,45 @@
+"""The quick answer to open pages while nothing happens, which is most of the time.
+
+Once a page was found unchanged, others that show the same are told so without a look at the
+database, for less than a second. Likewise who may look, for a few.
+"""
+
+from hashlib import sha256
+
+from django.conf import settings
+from django.core.cache import cache
+from django.http import HttpRequest
+
+SAME_FOR = 0.6
+ADMITTED_FOR = 15.0
+
+
+def is_known_unchanged(request: HttpRequest) -> bool:
+    return bool(cache.get(_page_key(request)))
+
+
+def was_admitted(request: HttpRequest, *, permission: str) -> bool:
+    """Only worth a "nothing new": whoever is shown something is looked at properly."""
+    return bool(cache.get(_session_key(request, permission)))
+
+
+def remember_unchanged(request: HttpRequest) -> None:
+    cache.set(_page_key(request), True, SAME_FOR)
+
+
+def remember_admitted(request: HttpRequest, *, permission: str) -> None:
+    cache.set(_session_key(request, permission), True, ADMITTED_FOR)
+
+
+def _page_key(request: HttpRequest) -> str:
+    """The address has the version that is shown in it."""
+    return f"unchanged:{_digest(request.get_full_path())}"
+
+
+def _session_key(request: HttpRequest, permission: str) -> str:
+    session = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+    return f"admitted:{permission}:{_digest(session)}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

@@ -1,0 +1,25 @@
+"""Secrets made on the first start and kept in the data directory, readable by its owner only."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+def read_or_make(path: Path) -> str:
+    """The secret in this file; made by whoever comes first, the same for all who come after."""
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(50))
+    try:
+        os.link(draft, path)  # fails if another process was first, so that both read its secret
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+    return path.read_text().strip()

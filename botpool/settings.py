@@ -1,0 +1,340 @@
+"""All settings, from the environment only. README.md explains those that most will set."""
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import dj_database_url
+
+from botpool import environment as env
+from botpool import postgres
+from botpool.secrets import read_or_make
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = env.directory("BOTPOOL_DATA_DIR", BASE_DIR / ".botpool")
+
+# --- Who may reach it, and under which address -----------------------------------------------
+
+DEBUG = env.flag("DEBUG", False)
+SECRET_KEY = env.text("SECRET_KEY") or read_or_make(DATA_DIR / "secret_key")
+SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
+
+PUBLIC_URL = env.url("BOTPOOL_PUBLIC_URL", "http://127.0.0.1:8000")
+ALLOWED_HOSTS = [
+    *env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"]),
+    urlsplit(PUBLIC_URL).hostname,
+]
+
+HTTPS = PUBLIC_URL.startswith("https://")
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+SESSION_COOKIE_AGE = 12 * 3600
+X_FRAME_OPTIONS = "DENY"
+
+# --- PostgreSQL ------------------------------------------------------------------------------
+
+DATABASE_URL = env.text("DATABASE_URL")
+EMBEDDED_POSTGRES = not DATABASE_URL
+
+
+def _database_from_url(url: str) -> dict:
+    allowed = "postgres://user:password@host:port/name (SQLite and others are not supported)"
+    if not url.startswith(("postgres://", "postgresql://")):
+        raise env.WrongValue("DATABASE_URL", allowed, secret=True)
+    try:
+        return dict(dj_database_url.parse(url))
+    except ValueError:
+        raise env.WrongValue("DATABASE_URL", allowed, secret=True) from None
+
+
+DATABASES = {
+    "default": {
+        **(
+            postgres.connection_settings(DATA_DIR)
+            if EMBEDDED_POSTGRES
+            else _database_from_url(DATABASE_URL)
+        ),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        # They outlive their transaction, and with PgBouncer in transaction mode their session.
+        "DISABLE_SERVER_SIDE_CURSORS": True,
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Coolify ---------------------------------------------------------------------------------
+
+
+def _simulator() -> dict[str, str]:
+    """Where `manage.py up` started the simulator, so that commands in another shell find it."""
+    try:
+        return json.loads((DATA_DIR / "simulator.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+_uses_simulator = not env.text("COOLIFY_API_URL")
+_coolify = _simulator() if _uses_simulator else {}
+
+COOLIFY_SIMULATED = _uses_simulator or env.flag("COOLIFY_SIMULATED", False)
+COOLIFY_API_URL = env.url("COOLIFY_API_URL", _coolify.get("url", "http://127.0.0.1:8780/api/v1"))
+COOLIFY_API_TOKEN = env.text("COOLIFY_API_TOKEN", _coolify.get("token", ""))
+COOLIFY_PROJECT_UUID = env.text("COOLIFY_PROJECT_UUID", _coolify.get("project", ""))
+COOLIFY_SERVER_UUIDS = env.words("COOLIFY_SERVER_UUID", _coolify.get("servers", "").split(","))
+COOLIFY_ENVIRONMENT_NAME = env.text("COOLIFY_ENVIRONMENT_NAME", "production")
+COOLIFY_DESTINATION_UUID = env.text("COOLIFY_DESTINATION_UUID")
+COOLIFY_RATE_LIMIT = env.number("COOLIFY_RATE_LIMIT", 180, low=1, high=100_000)
+COOLIFY_DESCRIPTION_STYLE = env.choice(
+    "COOLIFY_DESCRIPTION_STYLE", "brackets", ("brackets", "plain")
+)
+
+
+def _image(platform: str) -> str:
+    name = f"BOT_IMAGE_{platform.upper().replace('-', '_')}"
+    return env.matching(
+        name,
+        f"registry.example/meeting-bot-{platform}:latest",
+        valid=lambda image: bool(re.fullmatch(r"[\w./:-]+:[\w][\w.-]{0,127}", image, re.ASCII)),
+        allowed="an image with its tag, such as registry.example/bot:1.4",
+    )
+
+
+BOT_IMAGES = {platform: _image(platform) for platform in ("google-meet", "teams", "zoom")}
+
+# --- The pool --------------------------------------------------------------------------------
+
+SLOT_NAME_PREFIX = env.matching(
+    "SLOT_NAME_PREFIX",
+    "pool",
+    valid=lambda prefix: bool(re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", prefix)),
+    allowed="1 to 40 lower-case letters, digits and dashes, beginning with a letter or digit",
+)
+MAX_POOL_SIZE = env.number("MAX_POOL_SIZE", 100, low=0, high=10_000)
+
+
+def _pool_size(platform: str) -> int:
+    name = f"MAX_POOL_SIZE_{platform.upper().replace('-', '_')}"
+    return env.number(name, MAX_POOL_SIZE, low=0, high=10_000)
+
+
+MAX_POOL_SIZES = {platform: _pool_size(platform) for platform in BOT_IMAGES}
+
+MAX_QUEUE_TIMEOUT = env.milliseconds("MAX_QUEUE_TIMEOUT", 600_000)
+DEFAULT_QUEUE_TIMEOUT = env.milliseconds("DEFAULT_QUEUE_TIMEOUT", 300_000)
+if DEFAULT_QUEUE_TIMEOUT > MAX_QUEUE_TIMEOUT:
+    raise env.WrongValue("DEFAULT_QUEUE_TIMEOUT", "at most MAX_QUEUE_TIMEOUT")
+POLL_INTERVAL = env.milliseconds("POLL_INTERVAL", 1_000)
+# Ageing: how much waiting one step of priority is worth. With 2 s a waiter of priority 100 goes
+# ahead of newcomers of priority 0 after 200 s; with a day priority is strict.
+QUEUE_AGEING = env.milliseconds("QUEUE_AGEING", 2_000)
+
+DEPLOY_TIMEOUT = env.milliseconds("DEPLOY_TIMEOUT", 25 * 60_000)
+DEPLOY_POLL_INTERVAL = env.milliseconds("DEPLOY_POLL_INTERVAL", 15_000)
+DEPLOY_GRACE_PERIOD = env.milliseconds("DEPLOY_GRACE_PERIOD", 3 * 60_000)
+DEPLOY_STUCK_AFTER = env.milliseconds("DEPLOY_STUCK_AFTER", 30 * 60_000)
+MAX_CONCURRENT_DEPLOYMENTS = env.number("MAX_CONCURRENT_DEPLOYMENTS", 0, low=0, high=1_000)
+MAX_PLACEMENTS = 1 + env.number("MAX_REPLACEMENTS", 2, low=0, high=20)
+# How long an image is taken to lie on its server after its last use; under a moving tag, such
+# as `latest`, after its last pull.
+IMAGE_WARM_FOR = env.milliseconds("IMAGE_WARM_FOR", 12 * 3_600_000, high=30 * 86_400_000)
+# A start is looked at once it should be over, a stop sooner while a bot waits for the slot.
+EXPECTED_START = env.milliseconds("EXPECTED_START", 60_000, low=0)
+WATCH_INTERVAL = env.milliseconds("WATCH_INTERVAL", 5_000)
+# How long Coolify must have shown a stopped container, where it was not seen to stop.
+STOP_CONFIRM_AFTER = env.milliseconds("STOP_CONFIRM_AFTER", 75_000)
+STOP_RETRY_AFTER = env.milliseconds("STOP_RETRY_AFTER", 60_000)
+STOP_MAX_ATTEMPTS = env.number("STOP_MAX_ATTEMPTS", 10, low=1, high=1_000)
+HEARTBEAT_TIMEOUT = env.milliseconds("HEARTBEAT_TIMEOUT", 5 * 60_000)
+RECONCILE_INTERVAL = env.milliseconds("RECONCILE_INTERVAL", 30_000)
+RECONCILE_LOCK_TTL = env.milliseconds("RECONCILE_LOCK_TTL", 5_000)
+# A pass that would touch more of the held slots than this, and more than two, touches none.
+RECONCILE_MAX_PERCENT = env.number("RECONCILE_MAX_PERCENT", 20, low=0, high=100)
+# How long Coolify must have shown it without a break; its statuses may be a minute old.
+CONTAINER_EVIDENCE = env.milliseconds("CONTAINER_EVIDENCE", 75_000)
+# A longer time in which Botpool was not seen to hear its bots starts their clocks afresh.
+HEARING_GAP = env.milliseconds("HEARING_GAP", 90_000)
+PENDING_LOST_AFTER = env.milliseconds("PENDING_LOST_AFTER", 60_000)
+STOP_STUCK_AFTER = env.milliseconds("STOP_STUCK_AFTER", 30 * 60_000)
+RECOVERY_ATTEMPTS = env.number("RECOVERY_ATTEMPTS", 3, low=0, high=100)
+# Before the first attempt; four times as long before each further one.
+RECOVERY_PAUSE = env.milliseconds("RECOVERY_PAUSE", 60_000)
+ORPHAN_KEPT_FOR = env.milliseconds("ORPHAN_KEPT_FOR", 3_600_000, high=365 * 86_400_000)
+# The texts in Coolify's own list: a state that lasts less is not worth a call.
+DESCRIPTION_INTERVAL = env.milliseconds("DESCRIPTION_INTERVAL", 15_000)
+DESCRIPTION_SETTLED_AFTER = env.milliseconds("DESCRIPTION_SETTLED_AFTER", 45_000, low=0)
+SERVER_INTERVAL = env.milliseconds("SERVER_INTERVAL", 10 * 60_000)
+
+LOCK_TTL = env.milliseconds("LOCK_TTL", 10_000)
+LOCK_RETRY_COUNT = env.number("LOCK_RETRY_COUNT", 10, low=0, high=1_000)
+LOCK_RETRY_DELAY = env.milliseconds("LOCK_RETRY_DELAY", 200)
+LOCK_RETRY_JITTER = env.milliseconds("LOCK_RETRY_JITTER", 100, low=0)
+
+# --- The API ---------------------------------------------------------------------------------
+
+# Calls a minute with one key; 0 is no limit.
+API_RATE_LIMIT = env.number("API_RATE_LIMIT", 6_000, low=0, high=10_000_000)
+COOLIFY_WEBHOOK_SECRET = env.text("COOLIFY_WEBHOOK_SECRET") or read_or_make(
+    DATA_DIR / "coolify_webhook_secret"
+)
+WEBHOOK_ALLOW_PRIVATE = env.flag("WEBHOOK_ALLOW_PRIVATE", False)
+WEBHOOK_INTERVAL = env.milliseconds("WEBHOOK_INTERVAL", 1_000)
+WEBHOOK_ATTEMPTS = env.number("WEBHOOK_ATTEMPTS", 12, low=1, high=100)
+
+# --- Tasks -----------------------------------------------------------------------------------
+
+REDIS_URL = env.url("REDIS_URL", schemes=("redis", "rediss", "unix"))
+Q_CLUSTER = {
+    "name": "botpool",
+    "label": "Tasks",
+    "workers": env.number("WORKERS", 4, low=1, high=64),
+    "queue_limit": 4,
+    "bulk": 1,
+    "timeout": 60,
+    "retry": 300,
+    "ack_failures": True,
+    "max_attempts": 3,
+    "save_limit": -1,
+    "poll": 0.2,
+    "catch_up": False,
+    "scheduler": False,  # the ticker does this, in intervals of seconds
+    **(
+        {"redis": REDIS_URL}
+        if REDIS_URL
+        else {"orm": "default", "broker_class": "botpool.broker.DatabaseBroker"}
+    ),
+}
+
+WORKER_HEARTBEAT_INTERVAL = env.milliseconds("WORKER_HEARTBEAT_INTERVAL", 5_000)
+WORKER_SILENCE_LIMIT = env.milliseconds("WORKER_SILENCE_LIMIT", 30_000)
+SAMPLE_INTERVAL = env.milliseconds("SAMPLE_INTERVAL", 20_000)
+
+# --- What is kept, and for how long ------------------------------------------------------------
+
+PRUNE_INTERVAL = env.milliseconds("PRUNE_INTERVAL", 10 * 60_000)
+# Rows in one transaction of pruning: few enough that nobody notices.
+PRUNE_BATCH = env.number("PRUNE_BATCH", 1_000, low=1, high=100_000)
+# A bot that has ended, with its history, its webhook and the names of its request: its
+# Idempotency-Key is new again afterwards.
+KEEP_BOTS = env.days("KEEP_BOTS_DAYS", 90)
+# The history of slots and their deployments; that of a bot which has not ended stays in any case.
+KEEP_TRANSITIONS = env.days("KEEP_TRANSITIONS_DAYS", 90)
+KEEP_DEPLOYMENTS = env.days("KEEP_DEPLOYMENTS_DAYS", 90)
+# What the reconciler did; what passed by itself is kept for a day.
+KEEP_FINDINGS = env.days("KEEP_FINDINGS_DAYS", 30)
+# The log of deliveries that are over.
+KEEP_WEBHOOK_DELIVERIES = env.days("KEEP_WEBHOOK_DELIVERIES_DAYS", 30)
+KEEP_TASK_RESULTS = env.days("KEEP_TASK_RESULTS_DAYS", 7)
+# What operators did by hand.
+KEEP_OPERATOR_ACTIONS = env.days("KEEP_OPERATOR_ACTIONS_DAYS", 365)
+
+# --- Metrics ---------------------------------------------------------------------------------
+
+# If set, /metrics is answered only to those who send it as a Bearer token.
+METRICS_TOKEN = env.text("METRICS_TOKEN")
+# How often history is counted into the counters of /metrics.
+COUNT_INTERVAL = env.milliseconds("COUNT_INTERVAL", 15_000)
+
+# --- Django ----------------------------------------------------------------------------------
+
+ROOT_URLCONF = "botpool.urls"
+WSGI_APPLICATION = "botpool.wsgi.application"
+INSTALLED_APPS = [
+    "botpool",
+    "bots",
+    "slots",
+    "queues",
+    "coolify",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "django_q",
+    "ninja",  # its pages and scripts for /api/v1/docs
+]
+MIDDLEWARE = [
+    "botpool.correlation.CorrelationMiddleware",
+    "bots.api.problems.ProblemMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "botpool.refusals.ProbeMiddleware",
+    "botpool.refusals.NulMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "botpool.pages.policy.ContentPolicyMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+LANGUAGE_CODE = "en"
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+with suppress(OSError):  # WhiteNoise warns when it is missing; a read-only disk is no fault
+    STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True  # no collectstatic needed to start
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+
+# --- Logs ------------------------------------------------------------------------------------
+
+LOG_FORMAT = env.choice("LOG_FORMAT", "text", ("text", "json"))
+LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "text": {"()": "botpool.logs.TextFormatter"},
+        "json": {"()": "botpool.logs.JsonFormatter"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "root": {"handlers": ["console"], "level": "WARNING"},
+    "loggers": {
+        # Answered with 400; scanners of the internet are no error of ours.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+    }
+    | {
+        name: {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False}
+        for name in ("botpool", "bots", "slots", "queues", "coolify")
+    },
+}

@@ -1,0 +1,74 @@
+"""Where the Coolify simulator of `manage.py up` listens, for our parts and for other shells."""
+
+import json
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import get_commands
+
+from botpool.addresses import free_port
+from botpool.parts import Part
+
+PREFERRED_PORT = 8780
+
+
+def simulator_exists() -> bool:
+    return get_commands().get("coolify_simulator") == "coolify"
+
+
+class SimulatedCoolify:
+    def __init__(self, *, speed: float) -> None:
+        self.speed = speed
+        self.port = free_port(host="127.0.0.1", preferred=PREFERRED_PORT)
+        self.token = f"1|{secrets.token_urlsafe(24)}"
+        self.url = f"http://127.0.0.1:{self.port}/api/v1"
+        self.file = settings.DATA_DIR / "simulator.json"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the other parts need to talk to it."""
+        from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER
+
+        return {
+            "COOLIFY_API_URL": self.url,
+            "COOLIFY_API_TOKEN": self.token,
+            "COOLIFY_PROJECT_UUID": DEFAULT_PROJECT,
+            "COOLIFY_SERVER_UUID": DEFAULT_SERVER,
+            "COOLIFY_SIMULATED": "true",
+        }
+
+    def write_address(self) -> None:
+        address = {
+            "url": self.url,
+            "token": self.token,
+            "project": self.environment["COOLIFY_PROJECT_UUID"],
+            "servers": self.environment["COOLIFY_SERVER_UUID"],
+        }
+        _write_privately(self.file, json.dumps(address))
+
+    def forget_address(self) -> None:
+        self.file.unlink(missing_ok=True)
+
+    def part(self) -> Part:
+        options = {
+            "--host": "127.0.0.1",
+            "--port": str(self.port),
+            "--speed": f"{self.speed:g}",
+            "--state": str(settings.DATA_DIR / "simulator-state.json"),
+            "--token": self.token,
+        }
+        words = [word for option in options.items() for word in option]
+        manage = str(settings.BASE_DIR / "manage.py")
+        return Part(name="coolify", command=[sys.executable, manage, "coolify_simulator", *words])
+
+
+def _write_privately(path: Path, text: str) -> None:
+    """Replace the file as a whole, readable by its owner only."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    draft.replace(path)
