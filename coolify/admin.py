@@ -1,0 +1,37 @@
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+
+from coolify.models import Budget, CallCount, ServerReading
+
+
+class LookOnly(admin.ModelAdmin):
+    """Written by the client alone."""
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+@admin.register(Budget)
+class BudgetAdmin(LookOnly):
+    list_display = ["__str__", "paused_until", "failures", "open_since", "open_reason"]
+
+
+@admin.register(CallCount)
+class CallCountAdmin(LookOnly):
+    list_display = ["name", "call_class", "outcome", "total"]
+    list_filter = ["call_class", "outcome"]
+    ordering = ["name"]
+
+
+@admin.register(ServerReading)
+class ServerReadingAdmin(LookOnly):
+    list_display = ["name", "uuid", "is_reachable", "is_usable", "concurrent_builds", "read_at"]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.utils import timezone
+
+
+class Budget(models.Model):
+    """The one budget of calls to Coolify, shared by all processes. Written only by the database
+    functions `coolify_take` and `coolify_settle`, which lock its row."""
+
+    THE_ONE = 1
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=THE_ONE)
+
+    # Calls granted in each second, the newest first: [0] is the second `ring_second`.
+    ring = ArrayField(models.IntegerField(), default=list)
+    ring_second = models.BigIntegerField(default=0)
+
+    # X-RateLimit-Limit, and what others of the same Coolify user were seen to spend.
+    coolify_limit = models.IntegerField(null=True)
+    spent_by_others = models.BigIntegerField(default=0)
+
+    paused_until = models.DateTimeField(null=True)
+    pause_reason = models.TextField(default="", blank=True)
+    times_paused = models.BigIntegerField(default=0)
+
+    # The circuit is closed while `open_until` is null; a probe may pass after that time.
+    failures = models.IntegerField(default=0)
+    open_since = models.DateTimeField(null=True)
+    open_until = models.DateTimeField(null=True)
+    open_reason = models.TextField(default="", blank=True)
+    failed_probes = models.IntegerField(default=0)
+    probe_until = models.DateTimeField(null=True)
+    times_opened = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="there_is_one_coolify_budget"),
+        ]
+
+    def __str__(self) -> str:
+        return "budget of calls to Coolify"
+
+
+class CallCount(models.Model):
+    """How often a call had an outcome, since the beginning: only ever grows.
+
+    The outcome is `granted`, `refused:` and why, or the kind of error that a granted call ended in.
+    """
+
+    call_class = models.TextField()
+    name = models.TextField()
+    outcome = models.TextField()
+    total = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["call_class", "name", "outcome"], name="one_count_per_call_and_outcome"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.call_class}) {self.outcome}: {self.total}"
+
+
+class ServerReading(models.Model):
+    """What Coolify last said about a server, and when."""
+
+    uuid = models.TextField(primary_key=True)
+    name = models.TextField(default="", blank=True)
+    is_reachable = models.BooleanField(null=True)
+    is_usable = models.BooleanField(null=True)
+    concurrent_builds = models.PositiveIntegerField(null=True)
+    deployment_queue_limit = models.PositiveIntegerField(null=True)
+    read_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name or self.uuid
+
+    @property
+    def age(self) -> timedelta:
+        return timezone.now() - self.read_at

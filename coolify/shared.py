@@ -1,0 +1,19 @@
+"""The Coolify that the settings name, with every call going through the shared budget."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from django.conf import settings
+
+from coolify.budget import Governor
+from coolify.client import Coolify
+
+
+def shared_coolify() -> Coolify:
+    return _governed(settings.COOLIFY_API_URL, settings.COOLIFY_API_TOKEN)
+
+
+@cache
+def _governed(base_url: str, token: str) -> Coolify:
+    return Coolify(base_url, token, gate=Governor())

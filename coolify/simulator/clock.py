@@ -1,0 +1,25 @@
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Coolify's durations divided by `speed`; its timestamps stay those of the real clock."""
+
+    speed: float = 1.0
+
+    def now(self) -> float:
+        return time.time()
+
+    def real_seconds(self, seconds: float) -> float:
+        return seconds / self.speed
+
+    def after(self, seconds: float, *, at_least: float = 0.0) -> float:
+        return self.now() + max(self.real_seconds(seconds), at_least)
+
+
+def timestamp(moment: float | None) -> str | None:
+    if moment is None:
+        return None
+    return datetime.fromtimestamp(moment, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,178 @@
+"""The rows of the simulated Coolify: flat, so that a snapshot is plain JSON."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+ACTIVE = ("queued", "in_progress")
+
+
+@dataclass
+class Server:
+    id: int
+    uuid: str
+    name: str
+    ip: str
+    reachable: bool = True
+    concurrent_builds: int = 2
+    deployment_queue_limit: int = 25
+    destinations: list[str] = field(default_factory=list)
+    cached_images: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Project:
+    id: int
+    uuid: str
+    name: str
+    description: str = ""
+
+
+@dataclass
+class Environment:
+    id: int
+    uuid: str
+    name: str
+    project_uuid: str
+
+
+@dataclass
+class Application:
+    id: int
+    uuid: str
+    name: str
+    environment_id: int
+    server_uuid: str
+    image_name: str
+    image_tag: str
+    created_at: float
+    updated_at: float
+    description: str | None = None
+    fqdn: str | None = None
+    status: str = "exited:unhealthy"
+    restart_count: int = 0
+    max_restart_count: int = 10
+    last_online_at: float | None = None
+    tags: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def image(self) -> str:
+        return f"{self.image_name}:{self.image_tag}"
+
+    @property
+    def keeps_container_name(self) -> bool:
+        return bool(self.options.get("is_consistent_container_name_enabled"))
+
+
+@dataclass
+class EnvironmentVariable:
+    id: int
+    uuid: str
+    application_uuid: str
+    key: str
+    value: str | None
+    created_at: float
+    updated_at: float
+    is_preview: bool = False
+    is_literal: bool = False
+    is_multiline: bool = False
+    is_shown_once: bool = False
+    is_runtime: bool = True
+    is_buildtime: bool = True
+    comment: str | None = None
+
+
+@dataclass
+class Deployment:
+    id: int
+    uuid: str
+    application_uuid: str
+    application_id: int
+    application_name: str
+    server_uuid: str
+    server_name: str
+    created_at: float
+    updated_at: float
+    status: str = "queued"
+    force: bool = False
+    restart_only: bool = False
+    stuck: bool = False
+    finished_at: float | None = None
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+
+@dataclass
+class Job:
+    """A piece of work for one of Coolify's job workers; `due_at` ends its present step."""
+
+    id: int
+    kind: str
+    application_uuid: str
+    deployment_uuid: str | None = None
+    docker_cleanup: bool = False
+    step: str = "begin"
+    running: bool = False
+    due_at: float | None = None
+    pull_id: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Pull:
+    id: int
+    server_uuid: str
+    image: str
+    application_uuid: str
+    deployment_uuid: str
+    cold: bool
+    started_at: float
+    ended_at: float | None = None
+    outcome: str = "running"
+    overlapped: bool = False
+
+
+@dataclass
+class Container:
+    """One container and the bot in it; a restart by Docker is another life of the same row."""
+
+    id: int
+    application_uuid: str
+    server_uuid: str
+    deployment_uuid: str
+    image: str
+    started_at: float
+    cold: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+    state: str = "running"
+    lives: int = 1
+    life_started_at: float = 0.0
+    ended_at: float | None = None
+    end_reason: str | None = None
+    exit_code: int | None = None
+    restart_due: float | None = None
+    log: list[str] = field(default_factory=list)
+    # The bot: who it is, what it reported last, and when it does what next.
+    bot_id: str | None = None
+    epoch: int | None = None
+    api_url: str | None = None
+    token: str | None = None
+    reported: str | None = None
+    told_to_leave: bool = False
+    plan: dict[str, Any] = field(default_factory=dict)
+    step: int = 0
+    step_due: float | None = None
+    heartbeat_due: float | None = None
+    trouble_due: float | None = None
+    attempts: int = 0
+    joined_at: float | None = None
+    in_call_since: float | None = None
+    # Every life that has ended: when it began and ended, and why.
+    past_lives: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def alive(self) -> bool:
+        return self.ended_at is None

@@ -1,0 +1,109 @@
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+DEFAULT_TOKEN = "1|botpool-simulator"  # noqa: S105 - a made-up token for a made-up Coolify
+DEFAULT_PROJECT = "simulated-project"
+DEFAULT_SERVER = "simulated-server"
+DEFAULT_ENVIRONMENT = "production"
+ABILITIES = ("read", "write", "deploy", "root", "read:sensitive")
+
+
+@dataclass(frozen=True)
+class Token:
+    """`plain` is what a client sends; tokens of one `user` share one rate limit."""
+
+    plain: str = DEFAULT_TOKEN
+    abilities: frozenset[str] = frozenset({"root"})
+    user: str = "operator"
+    team: bool = True
+
+    def allows(self, ability: str) -> bool:
+        return "root" in self.abilities or ability in self.abilities
+
+    @classmethod
+    def parse(cls, text: str) -> "Token":
+        """Reads `id|secret` (may do everything) or `id|secret:read,write,…`."""
+        plain, _, listed = text.partition(":")
+        abilities = frozenset(listed.split(",")) if listed else frozenset({"root"})
+        if "|" not in plain or not abilities <= set(ABILITIES):
+            raise ValueError(
+                f"{text!r} is no token: write ID|SECRET or ID|SECRET:ABILITY,… "
+                f"with abilities from {', '.join(ABILITIES)}"
+            )
+        return cls(plain=plain, abilities=abilities)
+
+
+@dataclass
+class Settings:
+    """Durations are Coolify's own, in seconds, before the division by `speed`."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    speed: float = 1.0
+    seed: int = 0
+    state_file: str | None = None
+    tokens: list[Token] = field(default_factory=lambda: [Token()])
+    version: str = "4.3.11"
+    servers: list[str] = field(default_factory=lambda: [DEFAULT_SERVER])
+    # The minute of the rate limit is a real one: callers count in real minutes too.
+    rate_limit: int | None = 200
+    concurrent_builds: int = 2
+    deployment_queue_limit: int = 25
+    job_workers: int = 4
+    cold_pull_seconds: float = 420.0
+    warm_pull_seconds: float = 5.0
+    start_seconds: float = 25.0
+    overlap_seconds: float = 10.0
+    stop_seconds: float = 3.0
+    delete_seconds: float = 10.0
+    stop_grace_seconds: float = 30.0
+    agent_seconds: float = 60.0
+    logs_seconds: float = 1.0
+    max_restart_count: int = 10
+    deployments_as_object: bool = False
+    webhook_url: str | None = None
+    webhook_events: list[str] = field(
+        default_factory=lambda: [
+            "deployment_failed",
+            "restart_limit_reached",
+            "server_unreachable",
+            "server_reachable",
+        ]
+    )
+    # The share of bots that crash, fail, hang, fall silent or exit early.
+    mischief: float = 0.0
+    boot_seconds: float = 3.0
+    join_seconds: float = 10.0
+    waiting_room_seconds: float = 20.0
+    shortest_meeting_seconds: float = 120.0
+    longest_meeting_seconds: float = 900.0
+    leave_seconds: float = 3.0
+    heartbeat_seconds: float = 30.0
+    # Floors in real seconds, so that a fast simulator does not flood the API it calls.
+    shortest_heartbeat: float = 1.0
+    shortest_restart: float = 0.2
+    bot_threads: int = 8
+
+    def change(self, changes: dict[str, Any]) -> None:
+        unknown = sorted(set(changes) - CHANGEABLE)
+        if unknown:
+            raise ValueError(f"cannot be changed while running: {', '.join(unknown)}")
+        for name, value in changes.items():
+            setattr(self, name, value)
+
+    def at_least(self, version: str) -> bool:
+        return version_numbers(self.version) >= version_numbers(version)
+
+
+FIXED = {"host", "port", "speed", "seed", "state_file", "tokens", "servers", "bot_threads"}
+CHANGEABLE = {each.name for each in fields(Settings)} - FIXED
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    plain = version.removeprefix("v").partition("-")[0]
+    return tuple(int(part) for part in plain.split("."))
+
+
+def parse_tokens(texts: Iterable[str]) -> list[Token]:
+    return [Token.parse(text) for text in texts] or [Token()]

@@ -1,0 +1,371 @@
+import pytest
+
+from tests.simulated_coolify import IMAGE, NEVER, wait_until
+
+# Deployments that stay where they are for as long as the test looks at them.
+SLOW = {"cold_pull_seconds": NEVER, "warm_pull_seconds": NEVER}
+# Containers in which nothing happens, so that nothing but deployments changes a status.
+ASLEEP = {"boot_seconds": NEVER}
+# A cold pull of two seconds, in which even a busy machine gets something else done.
+UNHURRIED = {"cold_pull_seconds": 2000}
+unhurried = pytest.mark.parametrize("simulator", [UNHURRIED], indirect=True)
+slow = pytest.mark.parametrize("simulator", [SLOW], indirect=True)
+
+
+def statuses(api, deployments):
+    return [api.deployment_status(each) for each in deployments]
+
+
+def fill(api, count):
+    """That many applications, each started once."""
+    return [api.start(api.create(f"slot-{number:02}")) for number in range(count)]
+
+
+@pytest.mark.parametrize("simulator", [ASLEEP], indirect=True)
+def test_a_start_leads_to_a_running_container(api):
+    uuid = api.create()
+    deployment = api.run(uuid)
+    assert api.status(uuid) == "running:unknown"
+    assert [each["deployment_uuid"] for each in api.running(uuid)] == [deployment]
+
+
+@pytest.mark.parametrize("simulator", [ASLEEP], indirect=True)
+def test_a_healthy_container_needs_a_health_check(api):
+    uuid = api.create(health_check_enabled=True)
+    api.run(uuid)
+    assert api.status(uuid) == "running:healthy"
+
+
+@slow
+def test_a_start_says_that_it_is_queued(api):
+    response = api.post(f"/applications/{api.create()}/start")
+    assert response.json()["message"] == "Deployment request queued."
+    shown = api.get(f"/deployments/{response.json()['deployment_uuid']}").json()
+    assert shown["application_name"] == "slot"
+    assert shown["server_name"] == "server-1"
+    assert shown["finished_at"] is None
+
+
+def test_an_unknown_deployment_is_not_found(api):
+    response = api.get("/deployments/nothing")
+    assert (response.status_code, response.json()) == (404, {"message": "Deployment not found."})
+
+
+@slow
+def test_two_builds_run_at_a_time(api):
+    assert statuses(api, fill(api, 4)) == ["in_progress"] * 2 + ["queued"] * 2
+
+
+@slow
+def test_each_server_has_its_own_build_places(api):
+    api.control.add_server("second")
+    fill(api, 2)
+    deployment = api.start(api.create(server_uuid="second"))
+    assert api.deployment_status(deployment) == "in_progress"
+
+
+@slow
+def test_an_instant_deployment_skips_the_build_places(api):
+    fill(api, 2)
+    deployment = api.start(api.create(), instant_deploy="true")
+    assert api.deployment_status(deployment) == "in_progress"
+
+
+@slow
+def test_a_new_application_may_be_deployed_instantly(api):
+    fill(api, 2)
+    uuid = api.create(instant_deploy=True)
+    [deployment] = api.get(f"/deployments/applications/{uuid}").json()["deployments"]
+    assert deployment["status"] == "in_progress"
+
+
+def test_waiting_deployments_follow_in_their_order(api):
+    api.control.change_server(concurrent_builds=1)
+    deployments = fill(api, 4)
+    wait_until(lambda: statuses(api, deployments) == ["finished"] * 4)
+    started = [each["deployment_uuid"] for each in api.control.containers()]
+    assert started == deployments
+
+
+@slow
+def test_a_second_start_is_skipped_without_a_uuid(api):
+    uuid = api.create()
+    api.start(uuid)
+    response = api.post(f"/applications/{uuid}/start")
+    assert response.status_code == 200
+    assert response.json() == {"message": "Deployment already queued for this commit."}
+
+
+@slow
+def test_a_full_queue_answers_with_a_phantom(api):
+    api.control.change_server(deployment_queue_limit=1)
+    fill(api, 3)
+    uuid = api.create()
+    for verb in ("start", "restart"):
+        phantom = api.post(f"/applications/{uuid}/{verb}").json()["deployment_uuid"]
+        assert api.get(f"/deployments/{phantom}").status_code == 404
+    assert api.get(f"/deployments/applications/{uuid}").json() == {"count": 0, "deployments": []}
+
+
+@slow
+def test_the_queue_holds_25(api):
+    deployments = fill(api, 28)
+    found = [api.get(f"/deployments/{each}").status_code for each in deployments]
+    assert found == [200] * 27 + [404]
+
+
+@slow
+def test_only_deploy_says_that_the_queue_is_full(api):
+    api.control.change_server(deployment_queue_limit=1)
+    fill(api, 3)
+    response = api.post("/deploy", params={"uuid": api.create()})
+    assert response.status_code == 429
+    assert response.headers["Retry-After"] == "60"
+
+
+@slow
+def test_deploy_answers_with_a_real_uuid_and_on_a_skip_with_a_phantom(api):
+    uuid = api.create()
+    found = []
+    for _ in range(2):
+        [shown] = api.post("/deploy", params={"uuid": uuid}).json()["deployments"]
+        assert shown["resource_uuid"] == uuid
+        found.append(api.get(f"/deployments/{shown['deployment_uuid']}").status_code)
+    assert found == [200, 404]
+
+
+@slow
+def test_the_list_shows_only_what_is_active(api):
+    deployments = fill(api, 3)
+    api.post(f"/deployments/{deployments[0]}/cancel")
+    shown = api.get("/deployments").json()
+    assert [each["deployment_uuid"] for each in shown] == deployments[1:]
+
+
+@slow
+def test_the_list_may_be_an_object_keyed_by_index(api):
+    api.control.change(deployments_as_object=True)
+    deployments = fill(api, 2)
+    shown = api.get("/deployments").json()
+    assert [shown["0"]["deployment_uuid"], shown["1"]["deployment_uuid"]] == deployments
+
+
+def test_the_history_of_an_application_is_newest_first(api):
+    uuid = api.create()
+    deployments = [api.run(uuid) for _ in range(3)]
+    shown = api.get(f"/deployments/applications/{uuid}", params={"skip": 1, "take": 1}).json()
+    assert shown["count"] == 3
+    assert [each["deployment_uuid"] for each in shown["deployments"]] == [deployments[1]]
+
+
+@slow
+@pytest.mark.parametrize("position", [0, 2])
+def test_a_deployment_can_be_cancelled(api, position):
+    """One in progress, whose build place the next one takes, and one queued."""
+    deployments = fill(api, 4)
+    response = api.post(f"/deployments/{deployments[position]}/cancel")
+    assert response.json()["status"] == "cancelled-by-user"
+    assert api.deployment_status(deployments[position]) == "cancelled-by-user"
+    assert statuses(api, deployments).count("in_progress") == 2
+
+
+@slow
+def test_a_cancelled_deployment_starts_nothing(api):
+    uuid = api.create()
+    api.post(f"/deployments/{api.start(uuid)}/cancel")
+    assert api.control.state()["jobs"] == []
+    assert [each["outcome"] for each in api.control.record()["pulls"]] in ([], ["cancelled"])
+
+
+def test_what_is_over_cannot_be_cancelled(api):
+    deployment = api.run(api.create())
+    response = api.post(f"/deployments/{deployment}/cancel")
+    assert response.status_code == 400
+    assert response.json() == {
+        "message": "Deployment cannot be cancelled. Current status: finished"
+    }
+
+
+@slow
+def test_a_cancellation_may_answer_500_and_yet_have_cancelled(api):
+    api.control.add_fault("cancel_answers_500", times=1)
+    deployment = api.start(api.create())
+    assert api.post(f"/deployments/{deployment}/cancel").status_code == 500
+    assert api.deployment_status(deployment) == "cancelled-by-user"
+
+
+# Images
+
+
+def test_the_first_pull_is_cold_and_the_next_is_warm(api):
+    for name in ("first", "second"):
+        api.run(api.create(name))
+    assert [each["cold"] for each in api.control.record()["pulls"]] == [True, False]
+    assert [each["cold"] for each in api.control.containers()] == [True, False]
+
+
+@unhurried
+def test_two_cold_pulls_at_once_are_both_full_downloads(api):
+    deployments = fill(api, 2)
+    wait_until(lambda: statuses(api, deployments) == ["finished"] * 2)
+    record = api.control.record()
+    assert record["coldPulls"] == 2
+    assert record["overlappingColdPulls"] == 2
+
+
+def test_a_cold_pull_takes_much_longer_than_a_warm_start(api):
+    for name in ("first", "second"):
+        api.run(api.create(name))
+    cold, warm = (each["ended_at"] - each["started_at"] for each in api.control.record()["pulls"])
+    assert cold >= 0.42
+    assert warm < cold
+
+
+def test_another_tag_is_another_image(api):
+    api.run(api.create("first"))
+    api.run(api.create("second", docker_registry_image_tag="2"))
+    assert api.control.record()["coldPulls"] == 2
+
+
+def test_force_defeats_the_image_cache(api):
+    uuid = api.create()
+    api.run(uuid)
+    api.run(uuid, force="true")
+    assert api.control.record()["coldPulls"] == 2
+
+
+def test_a_stop_with_clean_up_prunes_images_that_nobody_uses(api):
+    api.control.warm_image("other/image:1")
+    first, second = api.create("first"), api.create("second")
+    api.run(first)
+    api.run(second)
+    api.stop(first, docker_cleanup="true")
+    wait_until(lambda: not api.running(first))
+    assert api.control.state()["servers"][0]["cached_images"] == [f"{IMAGE}:1"]
+    api.stop(second, docker_cleanup="true")
+    wait_until(lambda: not api.running(second))
+    assert api.control.state()["servers"][0]["cached_images"] == []
+
+
+def test_a_stop_cleans_up_unless_told_not_to(api):
+    uuid = api.create()
+    api.run(uuid)
+    api.post(f"/applications/{uuid}/stop")
+    wait_until(lambda: not api.control.state()["servers"][0]["cached_images"])
+
+
+@pytest.mark.parametrize("simulator", [ASLEEP], indirect=True)
+def test_a_failed_pull_is_a_failed_deployment_even_with_the_image_cached(api):
+    uuid = api.create()
+    api.run(uuid)
+    api.control.add_fault("pull_fails", image=f"{IMAGE}:1", times=1)
+    deployment = api.start(uuid)
+    wait_until(lambda: api.deployment_status(deployment) == "failed")
+    assert api.status(uuid) == "running:unknown"
+
+
+# Stopping
+
+
+def test_a_stop_removes_the_container_and_writes_exited(api):
+    uuid = api.create()
+    api.run(uuid)
+    response = api.post(f"/applications/{uuid}/stop", params={"docker_cleanup": "false"})
+    assert response.json() == {"message": "Application stopping request queued."}
+    wait_until(lambda: api.status(uuid) == "exited:unhealthy")
+    assert api.running(uuid) == []
+
+
+@unhurried
+def test_a_stop_does_not_cancel_a_pending_deployment(api):
+    uuid = api.create()
+    deployment = api.start(uuid)
+    api.stop(uuid)
+    wait_until(lambda: api.deployment_status(deployment) == "finished")
+    assert len(api.running(uuid)) == 1
+
+
+@pytest.mark.parametrize("simulator", [{"start_seconds": 0, "stop_seconds": 3000}], indirect=True)
+def test_a_stop_removes_whatever_container_is_there_when_it_runs(api):
+    """The stop was meant for the first container and hits the second."""
+    api.control.warm_image(f"{IMAGE}:1")
+    uuid = api.create()
+    api.run(uuid)
+    api.stop(uuid)
+    second = api.run(uuid)
+    wait_until(lambda: not api.running(uuid))
+    ended = [(each["deployment_uuid"], each["end_reason"]) for each in api.control.containers()]
+    assert ended[1] == (second, "stopped")
+
+
+@pytest.mark.parametrize("simulator", [{"stop_seconds": NEVER}], indirect=True)
+def test_stops_and_deployments_share_four_workers(api):
+    running = api.create("running")
+    api.run(running)
+    for _ in range(4):
+        api.stop(running)
+    deployment = api.start(api.create("waits"))
+    assert api.deployment_status(deployment) == "in_progress"
+    jobs = api.control.state()["jobs"]
+    assert [(each["kind"], each["running"]) for each in jobs] == [("stop", True)] * 4 + [
+        ("deploy", False)
+    ]
+
+
+# Starting what runs
+
+
+def test_a_consistent_name_replaces_the_container_without_overlap(api):
+    uuid = api.create()
+    api.run(uuid)
+    api.run(uuid)
+    first, second = api.control.containers()
+    assert first["ended_at"] <= second["started_at"]
+
+
+def test_without_a_consistent_name_two_containers_overlap(api):
+    uuid = api.create(is_consistent_container_name_enabled=False)
+    api.run(uuid)
+    api.run(uuid)
+    first, second = api.control.containers()
+    assert second["started_at"] < first["ended_at"]
+    assert first["end_reason"] == "replaced by a new deployment"
+    assert len(api.running(uuid)) == 1
+
+
+def test_a_restart_is_a_full_deployment(api):
+    uuid = api.create()
+    api.run(uuid)
+    response = api.post(f"/applications/{uuid}/restart")
+    assert response.json()["message"] == "Restart request queued."
+    deployment = response.json()["deployment_uuid"]
+    wait_until(lambda: api.deployment_status(deployment) == "finished")
+    assert len(api.control.record()["pulls"]) == 2
+
+
+def test_variables_apply_at_the_next_deployment(api, botpool):
+    uuid = api.create()
+    api.set_bot_data(uuid, botpool.data(bot=1))
+    api.run(uuid)
+    api.set_bot_data(uuid, botpool.data(bot=2))
+    assert [each["bot_id"] for each in api.running(uuid)] == ["1"]
+    api.run(uuid)
+    assert [each["bot_id"] for each in api.running(uuid)] == ["2"]
+
+
+# Logs
+
+
+def test_logs_of_a_running_application(api, botpool):
+    uuid = api.create()
+    api.set_bot_data(uuid, botpool.data(bot=7))
+    api.run(uuid)
+    assert "starting as bot 7" in api.get(f"/applications/{uuid}/logs").json()["logs"]
+
+
+def test_logs_need_a_running_container(api):
+    response = api.get(f"/applications/{api.create()}/logs", params={"lines": 10})
+    assert (response.status_code, response.json()) == (
+        400,
+        {"message": "Application is not running."},
+    )
