@@ -1,0 +1,86 @@
+from django.contrib import admin
+
+from botpool.admin import ActionPermission, ReadOnlyAdmin, page_action
+from slots.descriptions import wanted_description
+from slots.models import Deployment, Finding, Lease, Pool, Slot, SlotTransition, WarmImage, Watch
+
+
+@admin.register(Slot)
+class SlotAdmin(ActionPermission, ReadOnlyAdmin):
+    list_display = [
+        "name", "platform", "status", "status_since", "assigned_bot", "container_status",
+        "cordoned", "description_in_coolify", "last_used_at",
+    ]  # fmt: skip
+    list_filter = ["platform", "status", "container_status", "cordoned", "recreate"]
+    search_fields = ["name", "=coolify_uuid", "=assigned_bot__id", "error"]
+    list_select_related = ["assigned_bot"]
+    ordering = ["platform", "number"]
+    actions = [
+        page_action("force-release", "Force release"),
+        page_action("stop", "Stop"),
+        page_action("recreate", "Recreate"),
+        page_action("retry", "Retry"),
+        page_action("cordon", "Cordon"),
+        page_action("uncordon", "Uncordon"),
+        page_action("delete", "Delete slot and application"),
+    ]
+
+    @admin.display(description="description in Coolify")
+    def description_in_coolify(self, slot: Slot) -> str:
+        return wanted_description(slot)
+
+
+@admin.register(Pool)
+class PoolAdmin(ReadOnlyAdmin):
+    list_display = ["platform", "max_size", "paused_at", "paused_until", "paused_by"]
+
+
+@admin.register(SlotTransition)
+class SlotTransitionAdmin(ReadOnlyAdmin):
+    list_display = [
+        "at", "slot_name", "from_status", "to_status", "lasted", "bot_id", "reason", "actor",
+    ]  # fmt: skip
+    list_filter = ["to_status"]
+    search_fields = ["=slot_name", "=correlation_id", "=bot__id"]
+    ordering = ["-pk"]
+
+
+@admin.register(Deployment)
+class DeploymentAdmin(ActionPermission, ReadOnlyAdmin):
+    list_display = [
+        "id", "slot_name", "bot_id", "status", "leader", "attempt", "created_at", "ended_at",
+        "reason",
+    ]  # fmt: skip
+    list_filter = ["status", "leader", "timed_out"]
+    search_fields = ["=slot_name", "=deployment_uuid", "=bot__id"]
+    ordering = ["-pk"]
+    actions = [page_action("cancel-deployment", "Cancel")]
+
+
+@admin.register(Finding)
+class FindingAdmin(ReadOnlyAdmin):
+    list_display = [
+        "kind", "name", "sightings", "first_seen_at", "last_seen_at", "outcome", "ended_at",
+    ]  # fmt: skip
+    list_filter = ["kind"]
+    search_fields = ["name", "=subject"]
+    ordering = ["-pk"]
+
+
+@admin.register(Lease)
+class LeaseAdmin(ActionPermission, ReadOnlyAdmin):
+    list_display = [
+        "key", "holder", "fence", "acquired_at", "expires_at", "waits", "refusals", "takeovers",
+    ]  # fmt: skip
+    search_fields = ["key", "holder"]
+    actions = [page_action("break-lease", "Break")]
+
+
+@admin.register(WarmImage)
+class WarmImageAdmin(ReadOnlyAdmin):
+    list_display = ["image", "server_uuid", "warmed_at"]
+
+
+@admin.register(Watch)
+class WatchAdmin(ReadOnlyAdmin):
+    list_display = ["looked_at", "failing_since", "error"]

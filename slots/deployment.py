@@ -1,0 +1,130 @@
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+
+class DeploymentStatus(models.TextChoices):
+    WAITING_FOR_IMAGE = "waiting_for_image", "Waiting for the image"
+    WAITING_FOR_PLACE = "waiting_for_place", "Waiting for a build place"
+    STARTING = "starting", "Starting"
+    IN_PROGRESS = "in_progress", "In progress"
+    FINISHED = "finished", "Finished"
+    FAILED = "failed", "Failed"
+    TIMED_OUT = "timed_out", "Timed out"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+_D = DeploymentStatus
+
+WAITING = (_D.WAITING_FOR_IMAGE, _D.WAITING_FOR_PLACE)
+UNDER_WAY = (_D.STARTING, _D.IN_PROGRESS)
+ACTIVE = (*WAITING, *UNDER_WAY)
+
+
+class Deployment(models.Model):
+    """One start of a slot for one bot: made with the assignment, ended by the slot's next move.
+
+    It belongs to one epoch of its slot. Where the slot has moved on, it is history.
+    """
+
+    slot = models.ForeignKey(
+        "slots.Slot", on_delete=models.DO_NOTHING, related_name="deployments", db_constraint=False
+    )
+    slot_name = models.CharField(max_length=100)
+    bot = models.ForeignKey(
+        "bots.Bot", on_delete=models.DO_NOTHING, related_name="deployments", db_constraint=False
+    )
+    epoch = models.BigIntegerField()
+    image = models.CharField(max_length=300)
+    server_uuid = models.CharField(max_length=64, blank=True)
+
+    status = models.CharField(
+        max_length=20, choices=DeploymentStatus, db_default=_D.WAITING_FOR_IMAGE
+    )
+    status_since = models.DateTimeField(db_default=Now())
+    reason = models.TextField(blank=True, db_default="")
+    attempt = models.PositiveSmallIntegerField(db_default=0, help_text="Calls made to start it.")
+    next_try_at = models.DateTimeField(null=True)
+    deadline = models.DateTimeField(null=True)
+
+    leader = models.BooleanField(db_default=False, help_text="Pulled the image for the others.")
+    pulling = models.BooleanField(db_default=False, help_text="Pulls the image at this moment.")
+    waited_for_image = models.BooleanField(db_default=False)
+
+    deployment_uuid = models.CharField(max_length=64, blank=True, db_default="")
+    coolify_status = models.CharField(max_length=30, blank=True, db_default="")
+    timed_out = models.BooleanField(db_default=False)
+    condemned = models.TextField(
+        blank=True, db_default="", help_text="Why it has failed; its container is being removed."
+    )
+
+    created_at = models.DateTimeField(db_default=Now())
+    start_asked_at = models.DateTimeField(null=True)
+    building_since = models.DateTimeField(null=True)
+    coolify_ended_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="one_active_deployment_per_slot",
+                fields=["slot"],
+                condition=Q(status__in=ACTIVE),
+            ),
+            models.UniqueConstraint(
+                name="one_puller_per_image_and_server",
+                fields=["image", "server_uuid"],
+                condition=Q(pulling=True),
+            ),
+            models.CheckConstraint(
+                name="deployment_has_an_end_if_and_only_if_over",
+                condition=Q(status__in=ACTIVE, ended_at__isnull=True)
+                | (~Q(status__in=ACTIVE) & Q(ended_at__isnull=False)),
+            ),
+        ]
+        indexes = [
+            models.Index(name="deployment_active", fields=["id"], condition=Q(status__in=ACTIVE)),
+            models.Index(name="deployment_by_slot", fields=["slot", "-id"]),
+            models.Index(
+                name="deployment_open_in_coolify",
+                fields=["slot"],
+                condition=Q(start_asked_at__isnull=False, coolify_ended_at__isnull=True),
+            ),
+            models.Index(name="deployment_by_bot", fields=["bot", "id"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"Deployment {self.pk} of {self.slot_name}"
+
+
+class WarmImage(models.Model):
+    """An image known to lie on a server, because a deployment with it has finished there."""
+
+    image = models.CharField(max_length=300)
+    server_uuid = models.CharField(max_length=64, blank=True)
+    warmed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="warm_image_is_known_once_per_server", fields=["image", "server_uuid"]
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.image} on {self.server_uuid}"
+
+
+class Watch(models.Model):
+    """When Coolify was last looked at, and how that went. One row."""
+
+    id = models.BooleanField(primary_key=True, default=True)
+    looked_at = models.DateTimeField(null=True)
+    failing_since = models.DateTimeField(null=True)
+    error = models.TextField(blank=True, default="")
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="one_watch", condition=Q(id=True))]
+
+    def __str__(self) -> str:
+        return f"Coolify looked at {self.looked_at}"

@@ -1,0 +1,79 @@
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+
+class FindingKind(models.TextChoices):
+    # What the rows themselves show …
+    ENDED_BOT_HOLDS_SLOT = "ended_bot_holds_slot", "A bot that has ended holds its slot"
+    BOT_WITHOUT_SLOT = "bot_without_slot", "A bot that should hold a slot has none"
+    BOT_WAITS_NOWHERE = "bot_waits_nowhere", "A bot waits and stands in no line"
+    ENTRY_WITHOUT_WAITER = "entry_without_waiter", "A place in line of a bot that does not wait"
+    STUCK_DEPLOYING = "stuck_deploying", "A slot deploys for too long"
+    HEARTBEAT_LOST = "heartbeat_lost", "A bot has fallen silent"
+    # … and what they show together with Coolify.
+    CONTAINER_GONE = "container_gone", "A held slot without a container"
+    CONTAINER_LEFT = "container_left", "A container in an idle slot"
+    STUCK_STOPPING = "stuck_stopping", "A slot stops for too long"
+    SLOT_IN_ERROR = "slot_in_error", "A slot in error"
+    APPLICATION_GONE = "application_gone", "The application of a slot is gone"
+    APPLICATION_UNKNOWN = "application_unknown", "An application of no slot"
+    DESCRIPTION_DIFFERS = "description_differs", "A description that is not ours"
+    # What a pass says of itself.
+    SHORT_LIST = "short_list", "Coolify's list lacks too many applications"
+    TOO_MANY = "too_many", "A pass would touch too many slots"
+
+
+class Finding(models.Model):
+    """Something that is not as it should be, from its first sighting to its end.
+
+    An open finding was seen in every good look since `first_seen_at`. `epoch` is that of the
+    slot: in the next one the same sight is another finding.
+    """
+
+    kind = models.CharField(max_length=30, choices=FindingKind)
+    subject = models.CharField(max_length=150, help_text="slot:7, bot:12, application:…")
+    name = models.CharField(max_length=150, blank=True, help_text="The subject as people know it.")
+    epoch = models.BigIntegerField(default=0)
+    slot = models.ForeignKey(
+        "slots.Slot",
+        null=True,
+        on_delete=models.DO_NOTHING,
+        related_name="findings",
+        db_constraint=False,
+    )
+    bot = models.ForeignKey(
+        "bots.Bot",
+        null=True,
+        on_delete=models.DO_NOTHING,
+        related_name="findings",
+        db_constraint=False,
+    )
+
+    reason = models.TextField()
+    evidence = models.JSONField(default=dict)
+    decision = models.TextField(blank=True, default="")
+    outcome = models.TextField(blank=True, default="")
+    actor = models.CharField(max_length=150, blank=True, default="")
+
+    sightings = models.PositiveIntegerField(default=1)
+    first_seen_at = models.DateTimeField(db_default=Now())
+    last_seen_at = models.DateTimeField(db_default=Now())
+    acted_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="one_open_finding_of_a_kind",
+                fields=["kind", "subject", "epoch"],
+                condition=Q(ended_at__isnull=True),
+            )
+        ]
+        indexes = [
+            models.Index(name="finding_by_slot", fields=["slot", "-id"]),
+            models.Index(name="finding_by_age", fields=["ended_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.name or self.subject}"

@@ -1,0 +1,23 @@
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    atomic = False
+
+    dependencies = [
+        ("slots", "0008_validate_slots_beyond_the_size"),
+    ]
+
+    operations = [
+        AddIndexConcurrently(
+            model_name="deployment",
+            index=models.Index(
+                condition=models.Q(
+                    ("coolify_ended_at__isnull", True), ("start_asked_at__isnull", False)
+                ),
+                fields=["slot"],
+                name="deployment_open_in_coolify",
+            ),
+        ),
+    ]

@@ -1,0 +1,178 @@
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from botpool.constraints import allowed_moves
+from bots.models import Bot
+from bots.status import Platform
+from slots.deployment import Deployment, WarmImage, Watch
+from slots.finding import Finding
+from slots.lease import Lease
+from slots.status import HELD, MOVES, ContainerStatus, SlotStatus
+from slots.uptime import Uptime
+
+__all__ = [
+    "Deployment",
+    "Finding",
+    "Lease",
+    "Pool",
+    "Slot",
+    "SlotTransition",
+    "Uptime",
+    "WarmImage",
+    "Watch",
+]
+
+
+class Pool(models.Model):
+    """What operators set for the pool of one platform; what is not set comes from the settings."""
+
+    platform = models.CharField(max_length=20, choices=Platform, primary_key=True)
+    max_size = models.PositiveIntegerField(null=True, blank=True)
+    paused_at = models.DateTimeField(null=True, blank=True, help_text="Waiters get no slot since.")
+    paused_until = models.DateTimeField(null=True, blank=True)
+    paused_by = models.CharField(max_length=150, blank=True, db_default="")
+    pause_reason = models.TextField(blank=True, db_default="")
+
+    def __str__(self) -> str:
+        return f"Pool {self.platform}"
+
+
+class Slot(models.Model):
+    """A ready-made Coolify application that bots take turns in.
+
+    `assigned_bot` is the only truth about who holds it. Each assignment and each release raises
+    `epoch`: a Slot instance in hand means the slot *as it was read*, and the functions in
+    slots.lifecycle change nothing if it has moved on since.
+    """
+
+    platform = models.CharField(max_length=20, choices=Platform)
+    number = models.PositiveIntegerField()
+    name = models.CharField(max_length=100)
+    coolify_uuid = models.CharField(max_length=64, blank=True, db_default="")
+    server_uuid = models.CharField(max_length=64, blank=True, db_default="")
+
+    status = models.CharField(max_length=20, choices=SlotStatus)
+    previous_status = models.CharField(max_length=20, choices=SlotStatus, blank=True, db_default="")
+    status_since = models.DateTimeField(db_default=Now())
+    previous_lasted = models.DurationField(null=True, blank=True)
+    # db_constraint: a stronger one, which includes the platform, is made in the migration.
+    assigned_bot = models.OneToOneField(
+        Bot,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="slot",
+        db_constraint=False,
+    )
+    epoch = models.BigIntegerField(db_default=0)
+
+    cordoned = models.BooleanField(db_default=False, help_text="Given to no further bot.")
+    beyond_size = models.BooleanField(
+        db_default=False, help_text="Cordoned because the pool was made smaller."
+    )
+    recreate = models.BooleanField(
+        db_default=False,
+        help_text="Its application is to be replaced by a new one before it is idle.",
+    )
+    error = models.TextField(blank=True, db_default="")
+    recovery_attempts = models.PositiveSmallIntegerField(db_default=0)
+
+    container_status = models.CharField(
+        max_length=20, choices=ContainerStatus, db_default=ContainerStatus.IDLE
+    )
+    container_seen_at = models.DateTimeField(null=True, blank=True)
+    description_written = models.CharField(max_length=255, blank=True, db_default="")
+
+    application_asked_at = models.DateTimeField(
+        null=True, blank=True, help_text="A new application was asked for; its answer is awaited."
+    )
+    # While its container is brought down:
+    stop_asked_at = models.DateTimeField(null=True, blank=True)
+    stop_attempts = models.PositiveSmallIntegerField(db_default=0)
+    next_try_at = models.DateTimeField(null=True, blank=True)
+    stopped_while_running = models.BooleanField(db_default=False)
+    seen_gone_since = models.DateTimeField(null=True, blank=True)
+
+    created_at = models.DateTimeField(db_default=Now())
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    last_assigned_at = models.DateTimeField(null=True, blank=True)
+    last_released_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="slot_name_is_unique", fields=["name"]),
+            models.UniqueConstraint(
+                name="slot_number_is_unique_in_its_platform", fields=["platform", "number"]
+            ),
+            models.UniqueConstraint(
+                name="slot_owns_its_application",
+                fields=["coolify_uuid"],
+                condition=~Q(coolify_uuid=""),
+            ),
+            models.CheckConstraint(
+                name="slot_platform_is_known", condition=Q(platform__in=Platform.values)
+            ),
+            models.CheckConstraint(name="slot_numbers_start_at_one", condition=Q(number__gte=1)),
+            models.CheckConstraint(
+                name="slot_is_held_if_and_only_if_a_bot_is_assigned",
+                condition=Q(status__in=HELD, assigned_bot__isnull=False)
+                | (~Q(status__in=HELD) & Q(assigned_bot__isnull=True)),
+            ),
+            models.CheckConstraint(
+                name="slot_move_is_allowed",
+                condition=allowed_moves(MOVES, start=[SlotStatus.IDLE, SlotStatus.DEPLOYING]),
+            ),
+            models.CheckConstraint(
+                name="slot_beyond_the_size_is_cordoned",
+                condition=Q(beyond_size=False) | Q(cordoned=True),
+            ),
+            models.CheckConstraint(
+                name="slot_in_error_says_why",
+                condition=~Q(status=SlotStatus.ERROR) | ~Q(error=""),
+            ),
+        ]
+        indexes = [
+            # The order in which idle slots are given out; see slots.claims.
+            models.Index(
+                F("platform"),
+                F("last_used_at").asc(nulls_first=True),
+                F("number"),
+                name="slot_next_idle",
+                condition=Q(status=SlotStatus.IDLE, cordoned=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SlotTransition(models.Model):
+    """A line of a slot's history. Written with the change it tells of, and never again."""
+
+    slot = models.ForeignKey(
+        Slot, on_delete=models.DO_NOTHING, related_name="transitions", db_constraint=False
+    )
+    slot_name = models.CharField(max_length=100)
+    at = models.DateTimeField(db_default=Now())
+    from_status = models.CharField(max_length=20, blank=True)
+    to_status = models.CharField(max_length=20)
+    lasted = models.DurationField(null=True, help_text="How long the state before it lasted.")
+    reason = models.TextField()
+    bot = models.ForeignKey(
+        Bot,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        related_name="slot_transitions",
+        db_constraint=False,
+    )
+    epoch = models.BigIntegerField()
+    coolify_uuid = models.CharField(max_length=64, blank=True)
+    actor = models.CharField(max_length=150)
+    correlation_id = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        indexes = [models.Index(name="transition_by_slot", fields=["slot", "id"])]
+
+    def __str__(self) -> str:
+        return f"{self.slot_name}: {self.from_status or 'new'} → {self.to_status}"

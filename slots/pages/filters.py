@@ -1,0 +1,52 @@
+"""Which slots a page shows, read from its address."""
+
+from django.db.models import Q, QuerySet
+from django.http import QueryDict
+
+from bots.status import Platform
+from slots.models import Slot
+from slots.status import ContainerStatus, SlotStatus
+
+SORTS = {
+    "name": ("platform", "number"),
+    "status": ("status", "status_since"),
+    "since": ("-status_since", "id"),
+    "used": ("-last_used_at", "id"),
+}
+
+CHOICES: dict[str, list[tuple[str, str]]] = {
+    "platform": [(each.value, each.label) for each in Platform],
+    "status": [(each.value, each.label) for each in SlotStatus],
+    "container": [(each.value, each.label) for each in ContainerStatus],
+    "cordoned": [("yes", "Cordoned"), ("no", "In service")],
+}
+
+
+def slots_that_match(given: QueryDict) -> QuerySet[Slot]:
+    """A value that is not known matches nothing, rather than everything."""
+    slots = Slot.objects.all()
+    if given.get("platform"):
+        slots = slots.filter(platform=given["platform"])
+    if given.get("status"):
+        slots = slots.filter(status=given["status"])
+    if given.get("container"):
+        slots = slots.filter(container_status=given["container"])
+    if given.get("cordoned"):
+        slots = slots.filter(cordoned=given["cordoned"] == "yes")
+    words = given.get("q", "").strip()
+    if words:
+        slots = slots.filter(_search(words))
+    return slots.order_by(*SORTS.get(given.get("sort", ""), SORTS["name"]))
+
+
+def _search(words: str) -> Q:
+    found = (
+        Q(name__icontains=words)
+        | Q(coolify_uuid__iexact=words)
+        | Q(error__icontains=words)
+        | Q(assigned_bot__correlation_id=words)
+    )
+    number = words.removeprefix("#")
+    if number.isascii() and number.isdigit() and len(number) < 18:
+        found |= Q(assigned_bot_id=int(number))
+    return found

@@ -1,0 +1,115 @@
+import pytest
+from django.core.management import call_command
+
+from botpool.models import PeriodicWork, TickerLease
+from botpool.periodic import WORKER_HEARTBEAT
+from coolify.simulator.settings import Token
+from tests.pool_under_test import point_at
+from tests.simulated_coolify import simulated_coolify
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+READ_ONLY = {"tokens": [Token(plain="2|reader", abilities=frozenset({"read"}))]}
+
+
+@pytest.fixture
+def simulator(request, settings, live_server):
+    with simulated_coolify(**getattr(request, "param", {})) as running:
+        for name, value in point_at(running, public_url=live_server.url).items():
+            setattr(settings, name, value)
+        settings.COOLIFY_SIMULATED = True  # a local address is no fault then
+        yield running
+
+
+def everything_runs():
+    from django.db.models.functions import Now
+
+    PeriodicWork.objects.create(name=WORKER_HEARTBEAT, finished_at=Now())
+    TickerLease.objects.update_or_create(pk=True, defaults={"holder": "me", "seen_at": Now()})
+
+
+def consult(capsys):
+    """The exit code and what was said."""
+    try:
+        call_command("doctor")
+    except SystemExit as end:
+        return end.code, capsys.readouterr().out
+    return 0, capsys.readouterr().out
+
+
+def test_a_healthy_installation_has_no_fault(simulator, capsys):
+    everything_runs()
+    code, out = consult(capsys)
+    assert (code, "FAULT" in out) == (0, False), out
+    assert "All is well" in out
+
+
+def test_it_names_the_parts_that_do_not_run(simulator, capsys):
+    code, out = consult(capsys)
+    assert code == 1
+    assert "FAULT  worker: " in out
+    assert "FAULT  ticker: " in out
+    assert "manage.py worker" in out
+
+
+def test_it_says_when_coolify_cannot_be_reached(settings, capsys):
+    settings.COOLIFY_API_URL = "http://127.0.0.1:9/api/v1"
+    code, out = consult(capsys)
+    assert code == 1
+    assert "FAULT  Coolify: " in out
+
+
+@pytest.mark.parametrize("simulator", [READ_ONLY], indirect=True)
+def test_it_names_the_abilities_that_the_token_lacks(simulator, capsys):
+    code, out = consult(capsys)
+    assert code == 1
+    assert "ok     token may read" in out
+    assert "FAULT  token may write" in out
+    assert "FAULT  token may deploy" in out
+
+
+def test_it_names_the_projects_and_servers_there_are(simulator, settings, capsys):
+    settings.COOLIFY_PROJECT_UUID = "elsewhere"
+    settings.COOLIFY_SERVER_UUIDS = ["nowhere"]
+    code, out = consult(capsys)
+    assert code == 1
+    assert "simulated-project" in out
+    assert "FAULT  server nowhere: unknown to Coolify" in out
+
+
+def test_it_changes_nothing_in_coolify(simulator, capsys):
+    everything_runs()
+    consult(capsys)
+    assert not simulator.world.applications
+
+
+def test_bots_must_be_able_to_call_back(simulator, settings, capsys):
+    settings.COOLIFY_SIMULATED = False
+    settings.PUBLIC_URL = "http://127.0.0.1:8000"
+    _, out = consult(capsys)
+    assert "FAULT  public address" in out
+
+
+def test_a_public_address_that_does_not_answer_is_a_fault(simulator, settings, capsys):
+    settings.PUBLIC_URL = "http://127.0.0.1:9"
+    _, out = consult(capsys)
+    assert "FAULT  public address: http://127.0.0.1:9 does not answer: ConnectionError" in out
+
+
+def test_a_public_address_at_which_something_else_answers_is_a_fault(simulator, settings, capsys):
+    settings.PUBLIC_URL = f"{simulator.url}/project"
+    _, out = consult(capsys)
+    assert f"FAULT  public address: {simulator.url}/project/healthz answers 200" in out
+
+
+def test_machines_around_one_database_need_one_secret_key(simulator, settings, capsys, tmp_path):
+    settings.EMBEDDED_POSTGRES = False
+    settings.DATA_DIR = tmp_path
+    (tmp_path / "secret_key").write_text(settings.SECRET_KEY)
+    _, out = consult(capsys)
+    assert "FAULT  secret key" in out
+
+
+def test_it_tells_nobody_the_token(simulator, capsys):
+    _, out = consult(capsys)
+    assert simulator.settings.tokens[0].plain not in out

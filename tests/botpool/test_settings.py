@@ -1,0 +1,130 @@
+"""Settings come from the environment only, and a wrong value is refused in one line."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def start(**environment):
+    """Read the settings in a process of their own."""
+    keep = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR")}
+    return subprocess.run(
+        [sys.executable, "-c", SHOW],
+        env={**keep, "DJANGO_SETTINGS_MODULE": "botpool.settings", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+SHOW = """
+from django.conf import settings
+import json
+print(json.dumps({n: str(getattr(settings, n)) for n in dir(settings) if n.isupper()}))
+"""
+
+
+def read(**environment):
+    import json
+
+    done = start(**environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("MAX_POOL_SIZE", "many", "a whole number from 0 to 10000"),
+        ("MAX_POOL_SIZE_ZOOM", "-1", "a whole number from 0 to 10000"),
+        ("COOLIFY_RATE_LIMIT", "0", "a whole number from 1 to 100000"),
+        ("DEPLOY_TIMEOUT", "25m", "milliseconds"),
+        ("COOLIFY_DESCRIPTION_STYLE", "curly", "brackets or plain"),
+        ("COOLIFY_API_URL", "coolify.example", "http:// or https://"),
+        ("SLOT_NAME_PREFIX", "Pool!", "lower-case letters"),
+        ("BOT_IMAGE_ZOOM", "no-tag", "an image with its tag"),
+        ("DATABASE_URL", "sqlite:///db.sqlite3", "SQLite and others are not supported"),
+        ("DEFAULT_QUEUE_TIMEOUT", "700000", "at most MAX_QUEUE_TIMEOUT"),
+        ("REDIS_URL", "http://redis", "redis://"),
+    ],
+)
+def test_a_wrong_value_stops_the_start_with_one_line(name, value, allowed):
+    done = start(**{name: value})
+    assert done.returncode == 1
+    [line] = done.stderr.strip().splitlines()
+    assert name in line
+    assert allowed in line
+
+
+def test_a_wrong_value_is_shown():
+    assert "'many'" in start(MAX_POOL_SIZE="many").stderr
+
+
+def test_the_password_in_a_wrong_database_address_is_not_shown():
+    done = start(DATABASE_URL="mysql://root:hunter2@db/botpool")
+    assert done.returncode == 1
+    assert "hunter2" not in done.stderr
+
+
+def test_each_platform_can_have_a_size_of_its_own():
+    sizes = read(MAX_POOL_SIZE="7", MAX_POOL_SIZE_ZOOM="3")["MAX_POOL_SIZES"]
+    assert sizes == "{'google-meet': 7, 'teams': 7, 'zoom': 3}"
+
+
+def test_the_numbers_are_those_of_the_design():
+    found = read()
+    assert found["MAX_POOL_SIZE"] == "100"
+    assert found["DEFAULT_QUEUE_TIMEOUT"] == "0:05:00"
+    assert found["MAX_QUEUE_TIMEOUT"] == "0:10:00"
+    assert found["POLL_INTERVAL"] == "0:00:01"
+    assert found["DEPLOY_TIMEOUT"] == "0:25:00"
+    assert found["DEPLOY_POLL_INTERVAL"] == "0:00:15"
+    assert found["DEPLOY_GRACE_PERIOD"] == "0:03:00"
+    assert found["DEPLOY_STUCK_AFTER"] == "0:30:00"
+    assert found["HEARTBEAT_TIMEOUT"] == "0:05:00"
+    assert found["RECONCILE_INTERVAL"] == "0:00:30"
+    assert found["LOCK_TTL"] == "0:00:10"
+    assert (found["LOCK_RETRY_COUNT"], found["LOCK_RETRY_DELAY"]) == ("10", "0:00:00.200000")
+    assert found["LOCK_RETRY_JITTER"] == "0:00:00.100000"
+
+
+def test_debug_is_off_and_time_is_utc():
+    found = read()
+    assert (found["DEBUG"], found["TIME_ZONE"], found["USE_TZ"]) == ("False", "UTC", "True")
+
+
+def test_behind_https_cookies_are_secure():
+    found = read(BOTPOOL_PUBLIC_URL="https://botpool.example")
+    assert (found["SESSION_COOKIE_SECURE"], found["CSRF_COOKIE_SECURE"]) == ("True", "True")
+    assert "botpool.example" in found["ALLOWED_HOSTS"]
+
+
+def test_a_database_address_with_its_password_is_understood():
+    found = read(DATABASE_URL="postgres://bp:secret@db.example:6543/pool", SECRET_KEY="k" * 60)
+    assert "'HOST': 'db.example'" in found["DATABASES"]
+    assert "'PORT': 6543" in found["DATABASES"]
+
+
+def test_the_secret_key_is_made_once_for_its_owner_only(tmp_path):
+    first = read(BOTPOOL_DATA_DIR=str(tmp_path))["SECRET_KEY"]
+    assert read(BOTPOOL_DATA_DIR=str(tmp_path))["SECRET_KEY"] == first
+    assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
+    assert len(first) >= 50
+
+
+def test_production_settings_pass_djangos_own_check():
+    keep = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR")}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        env={
+            **keep,
+            "BOTPOOL_PUBLIC_URL": "https://botpool.example",
+            "SECRET_KEY": "correct-horse-battery-staple-0123456789-abcdefghijklmnop",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

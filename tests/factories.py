@@ -1,0 +1,61 @@
+from datetime import timedelta
+
+import factory
+from factory.django import DjangoModelFactory
+
+from bots.models import Bot
+from bots.status import Platform
+from queues.models import QueueEntry
+from slots.deployment import Deployment
+from slots.models import Slot
+from slots.status import SlotStatus
+
+
+class BotFactory(DjangoModelFactory):
+    class Meta:
+        model = Bot
+
+    correlation_id = factory.Sequence(lambda n: f"corr-{n}")
+    platform = Platform.GOOGLE_MEET
+    meeting_url = "https://meet.google.com/abc-defg-hij"
+    display_name = "Notetaker"
+    queue_timeout = timedelta(minutes=5)
+
+
+class SlotFactory(DjangoModelFactory):
+    class Meta:
+        model = Slot
+
+    platform = Platform.GOOGLE_MEET
+    number = factory.Sequence(lambda n: n + 1)
+    name = factory.LazyAttribute(lambda slot: f"pool-{slot.platform}-{slot.number:03d}")
+    coolify_uuid = factory.LazyAttribute(lambda slot: f"app-{slot.platform}-{slot.number}")
+    server_uuid = "server-1"
+    status = SlotStatus.IDLE
+
+
+class QueueEntryFactory(DjangoModelFactory):
+    class Meta:
+        model = QueueEntry
+
+    bot = factory.SubFactory(BotFactory)
+    platform = factory.SelfAttribute("bot.platform")
+    priority = factory.SelfAttribute("bot.priority")
+    queued_at = factory.SelfAttribute("bot.created_at")
+    timeout_at = factory.LazyAttribute(lambda entry: entry.queued_at + timedelta(minutes=5))
+
+
+class DeploymentFactory(DjangoModelFactory):
+    """Of a slot that is deploying for a bot."""
+
+    class Meta:
+        model = Deployment
+
+    slot = factory.SubFactory(
+        SlotFactory, status=SlotStatus.DEPLOYING, assigned_bot=factory.SubFactory(BotFactory)
+    )
+    slot_name = factory.SelfAttribute("slot.name")
+    bot = factory.SelfAttribute("slot.assigned_bot")
+    epoch = factory.SelfAttribute("slot.epoch")
+    image = "bot:1"
+    server_uuid = factory.SelfAttribute("slot.server_uuid")
