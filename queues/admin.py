@@ -1,0 +1,28 @@
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponseRedirect, QueryDict
+
+from botpool.admin import ActionPermission, ReadOnlyAdmin
+from queues.models import QueueEntry
+
+
+@admin.action(description="Cancel", permissions=["operate"])
+def cancel(
+    model_admin: Any, request: HttpRequest, entries: QuerySet[QueueEntry]
+) -> HttpResponseRedirect:
+    """Of a waiter it is the bot that is cancelled."""
+    given = QueryDict(mutable=True)
+    given.setlist("item", [str(pk) for pk in entries.values_list("bot_id", flat=True)[:1_000]])
+    return HttpResponseRedirect(f"/actions/cancel-bot/?{given.urlencode()}")
+
+
+@admin.register(QueueEntry)
+class QueueEntryAdmin(ActionPermission, ReadOnlyAdmin):
+    list_display = ["bot", "platform", "priority", "queued_at", "timeout_at", "turn"]
+    list_filter = ["platform"]
+    search_fields = ["=bot__id", "=bot__correlation_id"]
+    list_select_related = ["bot"]
+    ordering = ["platform", "turn", "pk"]
+    actions = [cancel]

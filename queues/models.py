@@ -1,0 +1,62 @@
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models
+from django.db.models import DateTimeField, F, Func
+from django.db.models.expressions import CombinedExpression
+
+from bots.models import Bot
+from bots.status import Platform
+
+
+def ageing() -> timedelta:
+    """How much waiting one step of priority is worth to those who join the line now."""
+    step: timedelta = settings.QUEUE_AGEING
+    return step
+
+
+class InUtc(Func):
+    """PostgreSQL adds to times without a zone only where the result is to be stored."""
+
+    template = "(%(expressions)s AT TIME ZONE 'UTC')"
+    output_field = DateTimeField()
+
+
+class QueueEntry(models.Model):
+    """A bot that waits for a slot. Order: its turn, then id.
+
+    The turn is the time it was asked for, later by `ageing` for each step of priority. So a lower
+    number goes first, equals go in the order in which they came, nobody is overtaken for ever,
+    and the order of two waiters never changes while they wait.
+    """
+
+    bot = models.OneToOneField(Bot, on_delete=models.CASCADE, related_name="queue_entry")
+    platform = models.CharField(max_length=20, choices=Platform)
+    priority = models.PositiveSmallIntegerField(default=100)
+    queued_at = models.DateTimeField()
+    timeout_at = models.DateTimeField()
+    ageing = models.DurationField(default=ageing)
+    turn = models.GeneratedField(
+        expression=InUtc(
+            CombinedExpression(
+                InUtc(F("queued_at")),
+                "+",
+                CombinedExpression(
+                    F("priority"), "*", F("ageing"), output_field=models.DurationField()
+                ),
+                output_field=DateTimeField(),
+            )
+        ),
+        output_field=DateTimeField(),
+        db_persist=True,
+    )
+
+    class Meta:
+        verbose_name_plural = "queue entries"
+        indexes = [
+            models.Index(name="queue_order", fields=["platform", "turn", "id"]),
+            models.Index(name="queue_deadline", fields=["timeout_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"Bot #{self.bot_id} waits for {self.platform}"

@@ -1,0 +1,5 @@
+from django.urls import path
+
+from queues.pages.queue import queue
+
+urlpatterns = [path("queue/", queue, name="queue")]
