@@ -1,0 +1,30 @@
+"""The page to try the API: scripts of our own host only, and none within the page."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.http import HttpResponse
+
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+
+
+def with_strict_policy(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    @wraps(view, assigned=())
+    def guarded(*args: Any, **kwargs: Any) -> HttpResponse:
+        response = view(*args, **kwargs)
+        response["Content-Security-Policy"] = POLICY
+        return response
+
+    return guarded

@@ -1,0 +1,119 @@
+"""A bot's story from its request to its end, in the order in which it happened."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise, zip_longest
+
+from bots.models import Bot, BotEvent
+from slots.models import Deployment, SlotTransition
+
+SHOWN = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    at: datetime
+    what: str
+    tone: str
+    reason: str
+    actor: str
+    lasted: timedelta | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A stretch of the bar above the story; `x` and `width` are percentages."""
+
+    name: str
+    tone: str
+    lasted: timedelta
+    x: float
+    width: float
+
+
+_PHASES = {
+    "PENDING": ("asked", "waiting"),
+    "QUEUED": ("queue", "waiting"),
+    "DEPLOYING": ("deployment", "deploying"),
+    "JOINING_CALL": ("joining", "joining"),
+    "IN_WAITING_ROOM": ("waiting room", "joining"),
+    "IN_CALL": ("call", "busy"),
+    "LEAVING": ("leaving", "stopping"),
+}
+
+
+def story_of(
+    events: list[BotEvent], deployments: list[Deployment], transitions: list[SlotTransition]
+) -> list[Step]:
+    steps = [*_told(events), *_started(deployments), *_released(transitions)]
+    return sorted(steps, key=lambda step: step.at)
+
+
+def _told(events: list[BotEvent]) -> Iterator[Step]:
+    for event, after in zip_longest(events, events[1:]):
+        end = after.at if after else None
+        yield Step(
+            at=event.at,
+            what=event.to_status,
+            tone=event.to_status,
+            reason=event.reason,
+            actor=event.actor,
+            lasted=end - event.at if end else None,
+        )
+
+
+def _started(deployments: list[Deployment]) -> Iterator[Step]:
+    for each in deployments:
+        milestones = (
+            (each.start_asked_at, "start asked", _wait_for_image(each)),
+            (each.building_since, "Coolify builds", f"deployment {each.deployment_uuid}"),
+            (each.coolify_ended_at, f"Coolify: {each.coolify_status or 'over'}", each.condemned),
+        )
+        for at, what, reason in milestones:
+            if at is not None:
+                yield Step(at=at, what=what, tone="step", reason=reason, actor=each.slot_name)
+
+
+def _wait_for_image(deployment: Deployment) -> str:
+    if deployment.leader:
+        return "First with its image on this server: it pulls for the others"
+    if deployment.waited_for_image:
+        return "Waited for the pull of its image"
+    return "The image was there"
+
+
+def _released(transitions: list[SlotTransition]) -> Iterator[Step]:
+    for each in transitions:
+        if each.to_status in ("stopping", "error", "idle") and each.to_status != each.from_status:
+            yield Step(
+                at=each.at,
+                what=f"slot {each.to_status}",
+                tone="step",
+                reason=each.reason,
+                actor=each.slot_name,
+            )
+
+
+def phases_of(bot: Bot, events: list[BotEvent], *, now: datetime) -> list[Phase]:
+    if not events:
+        return []
+    begin, end = events[0].at, bot.ended_at or now
+    whole = max((end - begin).total_seconds(), 0.001)
+    moments = [*((event.at, event.to_status) for event in events), (end, "")]
+    return [
+        _phase(status, at - begin, until - at, whole)
+        for (at, status), (until, _) in pairwise(moments)
+        if status in _PHASES and until > at
+    ]
+
+
+def _phase(status: str, begins: timedelta, lasted: timedelta, whole: float) -> Phase:
+    name, tone = _PHASES[status]
+    return Phase(
+        name=name,
+        tone=tone,
+        lasted=lasted,
+        x=round(100 * begins.total_seconds() / whole, 2),
+        width=round(100 * lasted.total_seconds() / whole, 2),
+    )

@@ -1,0 +1,110 @@
+"""Who may make which call: every call, every role."""
+
+import pytest
+from django.utils import timezone
+
+from bots.api.application import api
+from bots.keys import create_api_key, revoke_api_key
+from bots.models import ApiKey, Bot
+from bots.tokens import make_bot_token
+from slots.deployment import Watch
+from slots.lifecycle import assign_bot_to_slot
+from tests.api.conftest import MEETING, Api
+from tests.factories import BotFactory, SlotFactory
+
+BODIES = {
+    "createBot": {"meetingUrl": MEETING},
+    "reportStatus": {"status": "IN_CALL"},
+    "releaseSlot": {"reason": "Stuck"},
+}
+CLIENT, OPERATOR, BOT, PUBLIC = {"client", "operator"}, {"operator"}, {"bot"}, {"anybody"}
+ALLOWED = {
+    "createBot": CLIENT,
+    "listBots": CLIENT,
+    "getBot": CLIENT,
+    "listBotEvents": CLIENT,
+    "cancelBot": CLIENT,
+    "getPool": CLIENT,
+    "listSlots": CLIENT,
+    "listQueue": CLIENT,
+    "releaseSlot": OPERATOR,
+    "getBotOfContainer": BOT,
+    "recordHeartbeat": BOT,
+    "reportStatus": BOT,
+    "receiveCoolifyWebhook": PUBLIC,
+}
+ROLES = ["nobody", "client", "operator", "bot", "revoked"]
+
+
+def calls():
+    for path, operations in api.get_openapi_schema()["paths"].items():
+        for method, operation in operations.items():
+            yield operation["operationId"], method.upper(), path
+
+
+CALLS = {name: (method, path) for name, method, path in calls()}
+
+
+def test_every_call_is_in_the_table():
+    assert set(CALLS) == set(ALLOWED)
+
+
+def token_of(role, *, slot):
+    if role == "bot":
+        return make_bot_token(slot)
+    if role in ("client", "operator"):
+        return create_api_key(name=role, role=role)
+    key = create_api_key(name="revoked", role="operator")
+    revoke_api_key(ApiKey.objects.get(name="revoked"))
+    return key if role == "revoked" else ""
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("call", [name for name in CALLS if ALLOWED[name] != PUBLIC])
+def test_a_call_is_open_to_its_roles_only(db, call, role):
+    SlotFactory(coolify_uuid="app-1")
+    slot = assign_bot_to_slot(BotFactory(), reason="Bot requested", actor="test")
+    method, path = CALLS[call]
+    path = path.format(id=slot.assigned_bot_id, slotName=slot.name, coolifyServiceUuid="app-1")
+    answer = Api(token_of(role, slot=slot)).call(method, path, BODIES.get(call))
+    if role in ALLOWED[call]:
+        assert answer.status_code in (200, 201)
+    else:
+        wrong_role = role == "client" and ALLOWED[call] == OPERATOR
+        assert answer.status_code == (403 if wrong_role else 401)
+        assert answer["Content-Type"] == "application/problem+json"
+        assert Bot.objects.get().status == "DEPLOYING"
+
+
+def test_who_is_not_known_is_told_how_to_be(db):
+    assert Api().get("bots")["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_key_over_its_rate_is_told_when_to_come_again(settings, client_api):
+    settings.API_RATE_LIMIT = 1
+    client_api.get("bots")
+    answer = client_api.get("bots")
+    assert answer.status_code == 429
+    assert 1 <= int(answer["Retry-After"]) <= 60
+    assert answer["Content-Type"] == "application/problem+json"
+
+
+@pytest.fixture
+def watch_that_has_just_looked(db):
+    Watch.objects.update_or_create(pk=True, defaults={"looked_at": timezone.now()})
+
+
+@pytest.mark.parametrize("body", [{"event": "deployment_success"}, None, "no JSON at all"])
+def test_a_notification_from_coolify_makes_the_next_pass_look(
+    watch_that_has_just_looked, settings, body
+):
+    answer = Api().post(f"coolify/webhook/{settings.COOLIFY_WEBHOOK_SECRET}", body)
+    assert answer.status_code == 204
+    assert Watch.objects.get().looked_at is None
+
+
+def test_one_without_the_secret_does_nothing(watch_that_has_just_looked, settings):
+    secret = settings.COOLIFY_WEBHOOK_SECRET
+    for wrong in (secret[:-1], f"{secret}x", "ü"):
+        assert Api().post(f"coolify/webhook/{wrong}").status_code == 404
+    assert Watch.objects.get().looked_at is not None

@@ -1,0 +1,254 @@
+import pytest
+
+from bots.models import Bot, BotEvent
+from bots.status import BotStatus
+from queues.models import QueueEntry
+from tests.api.conftest import MEETING
+from tests.factories import SlotFactory
+
+FIELDS = {
+    "id",
+    "correlationId",
+    "status",
+    "platform",
+    "meetingUrl",
+    "botDisplayName",
+    "priority",
+    "slotName",
+    "coolifyServiceUuid",
+    "failureReason",
+    "createdAt",
+    "queuedAt",
+    "startedAt",
+    "lastHeartbeatAt",
+    "endedAt",
+}
+
+
+def ask(api, body=None, **headers):
+    return api.post("bots", {"meetingUrl": MEETING, **(body or {})}, **headers)
+
+
+def test_it_places_the_bot_on_an_idle_slot(client_api, slot):
+    answer = ask(client_api)
+    assert answer.status_code == 201
+    bot = answer.json()["bot"]
+    assert set(bot) == FIELDS
+    assert (bot["status"], bot["slotName"]) == ("DEPLOYING", slot.name)
+    assert bot["coolifyServiceUuid"] == slot.coolify_uuid
+    assert set(answer.json()) == {"bot"}
+    assert answer["Location"] == f"/api/v1/bots/{bot['id']}"
+
+
+def test_a_full_pool_gives_a_place_in_line(client_api, full_pool):
+    ask(client_api)
+    answer = ask(client_api)
+    assert answer.status_code == 201
+    assert answer.json()["bot"]["status"] == "QUEUED"
+    assert answer.json()["queuePosition"] == 2
+    assert "estimatedWaitMs" in answer.json()
+
+
+def test_all_that_was_asked_for_is_kept(client_api):
+    body = {
+        "botDisplayName": "Protokoll Ü",
+        "priority": 7,
+        "queueTimeoutMs": 1234,
+        "config": {"language": "de", "deep": [{"x": None}]},
+    }
+    answer = ask(client_api, body, **{"X-Correlation-Id": "order-4711"})
+    bot = Bot.objects.get(pk=answer.json()["bot"]["id"])
+    assert (bot.display_name, bot.priority, bot.config) == ("Protokoll Ü", 7, body["config"])
+    assert bot.queue_timeout.total_seconds() == 1.234
+    assert bot.correlation_id == "order-4711"
+
+
+def test_what_is_left_out_has_its_default(client_api):
+    ask(client_api)
+    bot = Bot.objects.get()
+    assert (bot.priority, bot.queue_timeout.total_seconds(), bot.config) == (100, 300, {})
+
+
+def test_null_is_as_good_as_left_out_where_there_is_no_default(client_api):
+    body = {"platform": None, "queueTimeoutMs": None, "dedupeKey": None, "webhookUrl": None}
+    assert ask(client_api, body).status_code == 201
+
+
+def test_history_names_the_key_that_asked(client_api):
+    ask(client_api)
+    assert set(BotEvent.objects.values_list("actor", flat=True)) == {"key:app"}
+
+
+def test_a_second_bot_for_the_same_meeting_is_allowed(client_api):
+    assert ask(client_api).json()["bot"]["id"] != ask(client_api).json()["bot"]["id"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("meetingUrl", 5),
+        ("meetingUrl", ""),
+        ("meetingUrl", "https://example.com/meeting"),
+        ("meetingUrl", "https://meet.google.com/" + "a" * 2000),
+        ("botDisplayName", ""),
+        ("botDisplayName", "x" * 256),
+        ("platform", "webex"),
+        ("platform", "zoom"),
+        ("priority", -1),
+        ("priority", 1001),
+        ("priority", "5"),
+        ("priority", True),
+        ("priority", 1.5),
+        ("priority", 10**400),
+        ("queueTimeoutMs", 0),
+        ("queueTimeoutMs", 600_001),
+        ("config", []),
+        ("config", {"x": "y" * 65_536}),
+        ("config", {"x": "a\x00b"}),
+        ("config", {"a\x00b": 1}),
+        ("config", {"x": "\ud800"}),
+        ("dedupeKey", ""),
+        ("dedupeKey", "x" * 256),
+        ("webhookUrl", "javascript:alert(1)"),
+        ("surprise", 1),
+    ],
+)
+def test_a_wrong_field_is_refused_by_its_name(client_api, field, value):
+    if field == "meetingUrl":
+        answer = client_api.post("bots", {"meetingUrl": value})
+    else:
+        answer = ask(client_api, {field: value})
+    assert answer.status_code == 422
+    assert answer["Content-Type"] == "application/problem+json"
+    named = {"meetingUrl" if value == "zoom" else field}
+    assert set(answer.json()["errors"]) == named
+    assert not Bot.objects.exists()
+
+
+def nested(levels):
+    value = {}
+    for _ in range(levels - 1):
+        value = {"x": value}
+    return value
+
+
+def test_twenty_levels_of_config_are_not_too_many(client_api):
+    assert ask(client_api, {"config": nested(20)}).status_code == 201
+
+
+def test_twenty_one_are(client_api):
+    answer = ask(client_api, {"config": nested(21)})
+    assert "nested" in answer.json()["errors"]["config"][0]
+
+
+def test_the_refusal_of_an_unknown_address_names_the_known_forms(client_api):
+    answer = client_api.post("bots", {"meetingUrl": "https://example.com/x"})
+    (reason,) = answer.json()["errors"]["meetingUrl"]
+    assert "meet.google.com" in reason and "teams.microsoft.com" in reason and "zoom.us" in reason
+
+
+def test_the_longest_queue_timeout_is_the_one_that_is_set(client_api, settings):
+    settings.MAX_QUEUE_TIMEOUT /= 10
+    assert set(ask(client_api, {"queueTimeoutMs": 60_001}).json()["errors"]) == {"queueTimeoutMs"}
+
+
+# --- The same request again -------------------------------------------------------------------
+
+
+def again(api, body=None, key="order-1"):
+    return ask(api, body, **{"Idempotency-Key": key})
+
+
+def test_the_same_idempotency_key_gives_the_same_bot(client_api):
+    first, second = again(client_api), again(client_api)
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json() == second.json()
+    assert Bot.objects.count() == 1
+
+
+def test_order_and_white_space_do_not_make_it_another_request(client_api):
+    key = {"Idempotency-Key": "order-1"}
+    first = client_api.post("bots", f'{{"meetingUrl":"{MEETING}","priority":5}}', **key)
+    second = client_api.post("bots", f'{{ "priority": 5, "meetingUrl": "{MEETING}" }}', **key)
+    assert first.json()["bot"]["id"] == second.json()["bot"]["id"]
+
+
+def test_the_same_idempotency_key_with_another_body_is_refused(client_api):
+    again(client_api)
+    answer = again(client_api, {"priority": 1})
+    assert answer.status_code == 409
+    assert answer["Content-Type"] == "application/problem+json"
+    assert Bot.objects.count() == 1
+
+
+def test_an_idempotency_key_belongs_to_one_api_key(client_api, operator_api):
+    assert again(client_api).json()["bot"]["id"] != again(operator_api).json()["bot"]["id"]
+
+
+def test_a_request_that_was_refused_does_not_use_up_its_idempotency_key(client_api):
+    assert again(client_api, {"priority": -1}).status_code == 422
+    assert again(client_api).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a b", "ü"])
+def test_a_strange_idempotency_key_is_refused(client_api, key):
+    assert again(client_api, key=key).status_code == 422
+
+
+def test_the_same_answer_is_given_after_the_bot_has_ended(client_api):
+    bot_id = again(client_api).json()["bot"]["id"]
+    client_api.post(f"bots/{bot_id}/cancel")
+    answer = again(client_api)
+    assert answer.status_code == 201
+    assert (answer.json()["bot"]["id"], answer.json()["bot"]["status"]) == (bot_id, "CANCELLED")
+
+
+def test_a_live_bot_with_the_same_dedupe_key_is_the_answer(client_api):
+    first = ask(client_api, {"dedupeKey": "standup"})
+    second = ask(client_api, {"dedupeKey": "standup", "priority": 1})
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["bot"]["id"] == second.json()["bot"]["id"]
+
+
+def test_once_it_has_ended_the_dedupe_key_gives_a_new_bot(client_api):
+    first = ask(client_api, {"dedupeKey": "standup"}).json()["bot"]["id"]
+    client_api.post(f"bots/{first}/cancel")
+    second = ask(client_api, {"dedupeKey": "standup"}).json()["bot"]["id"]
+    third = ask(client_api, {"dedupeKey": "standup"}).json()["bot"]["id"]
+    assert first != second == third
+
+
+def test_a_dedupe_key_belongs_to_one_api_key(client_api, operator_api):
+    body = {"dedupeKey": "standup"}
+    assert ask(client_api, body).json()["bot"]["id"] != ask(operator_api, body).json()["bot"]["id"]
+
+
+# --- Cancelling -------------------------------------------------------------------------------
+
+
+def test_cancelling_a_waiter_takes_it_out_of_the_line(client_api, full_pool):
+    bot_id = ask(client_api).json()["bot"]["id"]
+    answer = client_api.post(f"bots/{bot_id}/cancel")
+    assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLED")
+    assert not QueueEntry.objects.exists()
+
+
+def test_cancelling_a_bot_in_its_slot_frees_the_slot(client_api, slot):
+    client_api.post(f"bots/{ask(client_api).json()['bot']['id']}/cancel")
+    slot.refresh_from_db()
+    assert slot.status == "stopping"
+
+
+def test_cancelling_twice_is_answered_with_the_bot_as_it_is(client_api, assigned):
+    assigned.release(BotStatus.DONE)
+    answer = client_api.post(f"bots/{assigned.bot.pk}/cancel")
+    assert (answer.status_code, answer.json()["status"]) == (200, "DONE")
+
+
+def test_an_unknown_bot_cannot_be_cancelled(client_api):
+    assert client_api.post("bots/99/cancel").status_code == 404
+
+
+def test_a_released_slot_goes_to_the_next_request(client_api):
+    SlotFactory(number=5)
+    assert ask(client_api).json()["bot"]["slotName"] == "pool-google-meet-005"

@@ -1,0 +1,247 @@
+"""Each line of "Bots calling back" in the collection of what went wrong elsewhere, and more."""
+
+import pytest
+from django.db.models.functions import Now
+
+from bots.models import Bot, BotEvent
+from bots.status import BotStatus
+from slots.lifecycle import confirm_slot_stopped, handle_slot_error
+from slots.models import Slot
+from tests.api.conftest import Api, Assigned
+from tests.factories import BotFactory, SlotFactory
+
+
+def next_bot_in(slot):
+    slot.refresh_from_db()
+    confirm_slot_stopped(slot, reason="Container gone", actor="test")
+    return Assigned()
+
+
+# "A bot's calls after release were answered with errors, and it retried for ever."
+
+
+def test_a_bots_calls_after_release_are_answered_and_tell_it_to_leave(assigned, caplog):
+    assigned.release()
+    events = BotEvent.objects.count()
+    with caplog.at_level("INFO"):
+        for answer in (assigned.heartbeat(), assigned.report("IN_CALL"), assigned.report("DONE")):
+            assert (answer.status_code, answer.json()) == (200, {"shouldLeave": True})
+    assert BotEvent.objects.count() == events
+    assert not [record for record in caplog.records if record.levelname != "INFO"]
+
+
+def test_a_bot_that_calls_for_the_first_time_when_its_stop_is_decided_has_to_leave(db):
+    late = Assigned(runs=False)
+    Slot.objects.filter(pk=late.slot.pk).update(stop_asked_at=Now())
+    assert late.heartbeat().json()["shouldLeave"] is True
+    assert late.status() == "DEPLOYING"
+
+
+def test_after_release_the_container_still_learns_which_bot_it_was(assigned):
+    assigned.release()
+    answer = assigned.api.get(f"slots/{assigned.slot.coolify_uuid}/bot").json()
+    assert (answer["id"], answer["released"]) == (assigned.bot.pk, True)
+
+
+def test_an_old_container_never_sees_the_bot_that_came_after_it(assigned):
+    assigned.release()
+    after = next_bot_in(assigned.slot)
+    answer = assigned.api.get(f"slots/{assigned.slot.coolify_uuid}/bot").json()
+    assert (answer["id"], answer["released"]) == (assigned.bot.pk, True)
+    answer = after.api.get(f"slots/{assigned.slot.coolify_uuid}/bot").json()
+    assert (answer["id"], answer["released"]) == (after.bot.pk, False)
+
+
+def test_an_old_bots_done_does_not_release_the_slot_of_the_next(assigned):
+    assigned.release()
+    after = next_bot_in(assigned.slot)
+    assert assigned.report("DONE").json() == {"shouldLeave": True}
+    assert Slot.objects.get().assigned_bot_id == after.bot.pk
+
+
+def test_a_bot_placed_again_does_not_hear_its_former_container(slot):
+    former = Assigned(runs=False)
+    handle_slot_error(former.slot, "Pull failed", actor="test")
+    SlotFactory()
+    now = Assigned(bot=Bot.objects.get())
+    assert former.heartbeat().json() == {"shouldLeave": True}
+    assert former.report("FAILED").json() == {"shouldLeave": True}
+    assert now.status() == BotStatus.JOINING_CALL
+    assert now.heartbeat().json() == {"shouldLeave": False}
+
+
+def test_a_bot_that_is_not_known_any_more_is_told_to_leave(assigned):
+    assigned.release()
+    Bot.objects.filter(pk=assigned.bot.pk).delete()
+    assert assigned.heartbeat().json() == {"shouldLeave": True}
+
+
+# "DONE and FAILED bots were brought back to life by a late status."
+
+
+@pytest.mark.parametrize("end", ["DONE", "FAILED"])
+@pytest.mark.parametrize("late", ["JOINING_CALL", "IN_CALL", "LEAVING", "DONE", "FAILED"])
+def test_a_late_status_does_not_bring_a_bot_back_to_life(assigned, end, late):
+    assigned.report(end, "The first one counts")
+    assert assigned.report(late).json() == {"shouldLeave": True}
+    assert assigned.status() == end
+
+
+# "Anyone could read a meeting's configuration by counting up ids, or end any bot."
+
+
+def test_another_bots_token_finds_nothing(assigned):
+    SlotFactory()
+    other = Assigned()
+    for call in ("heartbeat", "status"):
+        answer = other.api.post(f"bots/{assigned.bot.pk}/{call}", {"status": "DONE"})
+        assert answer.status_code == 404
+    assert other.api.get(f"slots/{assigned.slot.coolify_uuid}/bot").status_code == 404
+    assert assigned.status() == BotStatus.JOINING_CALL
+
+
+@pytest.mark.parametrize("token", ["", "guess", "b1.s1.e1." + "A" * 43])
+def test_without_a_token_of_ours_nothing_is_said(assigned, token):
+    api = Api(token)
+    assert api.post(f"bots/{assigned.bot.pk}/heartbeat").status_code == 401
+    assert api.post(f"bots/{assigned.bot.pk}/status", {"status": "DONE"}).status_code == 401
+    assert api.get(f"slots/{assigned.slot.coolify_uuid}/bot").status_code == 401
+
+
+def test_an_api_key_does_not_speak_for_a_bot(assigned, operator_api):
+    assert operator_api.post(f"bots/{assigned.bot.pk}/heartbeat").status_code == 401
+
+
+def test_a_bots_token_opens_nothing_else(assigned):
+    for path in ("bots", f"bots/{assigned.bot.pk}", "pool", "slots", "queue"):
+        assert assigned.api.get(path).status_code == 401
+    assert assigned.api.post(f"bots/{assigned.bot.pk}/cancel").status_code == 401
+
+
+# "Events were buffered in memory and dropped on an error."
+
+
+def test_a_status_is_in_the_history_when_it_is_answered(assigned):
+    assigned.report("IN_CALL", "Let in by the host")
+    event = BotEvent.objects.latest("id")
+    assert (event.from_status, event.to_status) == ("JOINING_CALL", "IN_CALL")
+    assert (event.reason, event.actor) == ("Let in by the host", f"bot:{assigned.bot.pk}")
+    assert event.epoch == assigned.slot.epoch
+
+
+# --- Heartbeats -------------------------------------------------------------------------------
+
+
+def test_a_heartbeat_is_recorded_and_writes_no_history(assigned):
+    events = BotEvent.objects.count()
+    assert assigned.heartbeat().json() == {"shouldLeave": False}
+    assigned.bot.refresh_from_db()
+    assert assigned.bot.last_heartbeat_at is not None
+    assert BotEvent.objects.count() == events
+
+
+def test_a_heartbeat_costs_one_round_trip(assigned, django_assert_num_queries):
+    with django_assert_num_queries(1):
+        assigned.heartbeat()
+
+
+@pytest.mark.parametrize("call", ["heartbeat", "status"])
+def test_a_call_out_of_the_container_proves_that_it_runs(slot, call):
+    starting = Assigned(runs=False)
+    starting.heartbeat() if call == "heartbeat" else starting.report("JOINING_CALL")
+    slot.refresh_from_db()
+    assert slot.status == "busy"
+    assert starting.status() == BotStatus.JOINING_CALL
+
+
+def test_a_status_is_a_sign_of_life_too(assigned):
+    assigned.report("IN_CALL")
+    assigned.bot.refresh_from_db()
+    assert assigned.bot.last_heartbeat_at is not None
+
+
+def test_the_slots_history_has_the_correlation_id_of_the_bot(slot):
+    starting = Assigned(bot=BotFactory(correlation_id="order-4711"), runs=False)
+    starting.report("DONE")
+    told = slot.transitions.values_list("to_status", "correlation_id")
+    assert list(told) == [
+        ("deploying", "order-4711"),
+        ("busy", "order-4711"),
+        ("stopping", "order-4711"),
+    ]
+
+
+# --- Statuses ---------------------------------------------------------------------------------
+
+
+def test_a_bot_goes_through_its_meeting(assigned, slot):
+    for status in ("JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING"):
+        assert assigned.report(status).json() == {"shouldLeave": False}
+        assert assigned.status() == status
+    assert assigned.report("DONE").json() == {"shouldLeave": True}
+    slot.refresh_from_db()
+    assert (assigned.status(), slot.status) == ("DONE", "stopping")
+
+
+def test_a_failure_is_the_meetings_and_says_why(assigned):
+    assigned.report("FAILED", "The host refused the bot")
+    assigned.bot.refresh_from_db()
+    assert (assigned.bot.failure_kind, assigned.bot.failure_reason) == (
+        "meeting",
+        "The host refused the bot",
+    )
+
+
+def test_a_failure_without_a_reason_has_one_all_the_same(assigned):
+    assigned.api.post(f"bots/{assigned.bot.pk}/status", {"status": "FAILED"})
+    assigned.bot.refresh_from_db()
+    assert assigned.bot.failure_reason == "The bot failed and gave no reason"
+
+
+def test_a_status_a_second_time_or_backwards_changes_nothing(assigned):
+    assigned.report("LEAVING")
+    events = BotEvent.objects.count()
+    for status in ("LEAVING", "IN_CALL", "JOINING_CALL"):
+        assert assigned.report(status).json() == {"shouldLeave": False}
+    assert assigned.status() == BotStatus.LEAVING
+    assert BotEvent.objects.count() == events
+
+
+def test_a_bot_that_is_done_before_anybody_saw_it_run_is_done(slot):
+    starting = Assigned(runs=False)
+    starting.report("DONE")
+    assert starting.status() == BotStatus.DONE
+
+
+@pytest.mark.parametrize("status", ["PENDING", "QUEUED", "DEPLOYING", "CANCELLED", "", None, 5])
+def test_what_is_not_a_bots_to_say_is_refused(assigned, status):
+    answer = assigned.report(status)
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {"status"}
+
+
+def test_a_reason_has_an_end(assigned):
+    assert assigned.report("DONE", "x" * 1001).status_code == 422
+
+
+# --- Which bot am I? --------------------------------------------------------------------------
+
+
+def test_a_container_learns_its_bot_and_its_config(slot):
+    here = Assigned(bot=BotFactory(config={"language": "de"}))
+    answer = here.api.get(f"slots/{slot.coolify_uuid}/bot")
+    assert answer.status_code == 200
+    assert (answer.json()["id"], answer.json()["config"]) == (here.bot.pk, {"language": "de"})
+    assert (answer.json()["released"], answer.json()["shouldLeave"]) == (False, False)
+
+
+def test_a_container_whose_slot_got_a_new_application_learns_that_it_is_released(assigned):
+    uuid = assigned.slot.coolify_uuid
+    assigned.release()
+    Slot.objects.update(coolify_uuid="a-new-one")
+    assert assigned.api.get(f"slots/{uuid}/bot").json()["released"] is True
+
+
+@pytest.mark.parametrize("uuid", ["unknown", "%00", "a b", "x" * 65])
+def test_an_unknown_container_is_not_found_or_not_valid(assigned, uuid):
+    assert assigned.api.get(f"slots/{uuid}/bot").status_code in (404, 422)

@@ -1,0 +1,63 @@
+"""How many statements a request for a bot costs, beside those of its transaction."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from bots.api.places import queue_fields
+from bots.models import Bot
+from tests.api.conftest import MEETING
+from tests.factories import SlotFactory
+from tests.queued import ask, leave, pool_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OF_THE_TRANSACTION = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")
+
+
+def round_trips(api):
+    with CaptureQueriesContext(connection) as made:
+        assert api.post("bots", {"meetingUrl": MEETING}).status_code == 201
+    return sum(not query["sql"].startswith(OF_THE_TRANSACTION) for query in made.captured_queries)
+
+
+def test_an_idle_slot_costs_at_most_six(client_api):
+    SlotFactory()
+    assert round_trips(client_api) <= 6
+
+
+def test_a_new_slot_costs_at_most_eight(client_api):
+    assert round_trips(client_api) <= 8
+
+
+def test_a_place_in_line_costs_at_most_six(client_api, settings):
+    pool_of(settings, 1)
+    for _ in range(3):
+        ask()
+    assert round_trips(client_api) <= 6
+
+
+# --- Spared reading again, the answer is still true --------------------------------------------
+
+
+def test_a_newcomer_that_the_drain_gave_a_slot_is_shown_with_it(client_api, settings, monkeypatch):
+    pool_of(settings, 1)
+    SlotFactory(number=1)
+    # As if the slot had come free only after the look at the pool, and before the commit.
+    monkeypatch.setattr("bots.request._place", lambda bot, **why: False)
+    answer = client_api.post("bots", {"meetingUrl": MEETING}).json()
+    assert (answer["bot"]["status"], answer["bot"]["slotName"]) == (
+        "DEPLOYING",
+        "pool-google-meet-001",
+    )
+    assert "queuePosition" not in answer
+
+
+def test_a_bot_that_others_gave_a_slot_since_it_was_read_is_read_again(settings):
+    pool_of(settings, 1)
+    holder = ask()
+    waiter = ask()
+    as_it_was = Bot.objects.get(pk=waiter.pk)
+    leave(holder)
+    assert queue_fields(as_it_was) == {}
+    assert as_it_was.status == "DEPLOYING"

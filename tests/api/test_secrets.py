@@ -1,0 +1,89 @@
+"""Nothing secret is in logs, errors, history or answers."""
+
+import logging
+
+import pytest
+
+from bots.keys import create_api_key
+from bots.models import BotEvent
+from tests.api.conftest import MEETING, Api
+
+# Much is logged only once it is committed.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CONFIG = {"password": "config-secret"}
+
+
+@pytest.fixture
+def everything_logged(caplog):
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="django.request")
+    # SQL with its parameters is for those who debug with DEBUG=true on their own machine.
+    caplog.set_level(logging.WARNING, logger="django.db.backends")
+    # Ours do not pass on what they log.
+    ours = [logging.getLogger(n) for n in ("botpool", "bots", "slots", "queues", "coolify")]
+    for logger in ours:
+        logger.addHandler(caplog.handler)
+        caplog.set_level(logging.DEBUG, logger=logger.name)
+    yield caplog
+    for logger in ours:
+        logger.removeHandler(caplog.handler)
+
+
+def test_a_key_is_in_no_log_and_no_refusal(db, everything_logged):
+    key = create_api_key(name="app")
+    answers = [
+        Api(key).post("bots", {"meetingUrl": MEETING, "config": CONFIG}),
+        Api(key).post("bots", {"meetingUrl": "https://x/", "config": CONFIG}),
+        Api(key).post("slots/pool-google-meet-001/release", {"reason": "x"}),
+        Api(key + "x").get("bots"),
+        Api(key).call("DELETE", "bots"),
+        Api(key).get("nothing"),
+    ]
+    said = everything_logged.text + "".join(answer.content.decode() for answer in answers)
+    assert key not in said
+    assert "config-secret" not in said
+
+
+def test_a_meetings_address_is_in_no_log(client_api, everything_logged):
+    """It may let anybody in: Zoom's and Teams' addresses carry the password."""
+    meeting = {"meetingUrl": "https://zoom.us/j/1234567890?pwd=meeting-secret"}
+    bot_id = client_api.post("bots", meeting).json()["bot"]["id"]
+    client_api.post("bots", {**meeting, "priority": -1})
+    client_api.get(f"bots/{bot_id}")
+    client_api.post(f"bots/{bot_id}/cancel")
+    assert f"Bot #{bot_id}" in everything_logged.text
+    assert "meeting-secret" not in everything_logged.text
+
+
+def test_a_bots_token_is_in_no_log_and_no_history(assigned, everything_logged):
+    assigned.heartbeat()
+    assigned.report("IN_CALL")
+    assigned.report("nonsense")
+    said = everything_logged.text + str(list(BotEvent.objects.values()))
+    assert assigned.token not in said
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+def test_coolifys_secret_is_in_no_log(db, settings, everything_logged, method):
+    Api().call(method, f"coolify/webhook/{settings.COOLIFY_WEBHOOK_SECRET}")
+    assert settings.COOLIFY_WEBHOOK_SECRET not in everything_logged.text
+
+
+def test_a_fault_of_ours_is_logged_but_not_shown(client_api, everything_logged, monkeypatch):
+    def break_down(*args, **kwargs):
+        raise RuntimeError("inner workings")
+
+    monkeypatch.setattr("bots.api.clients.ask_for_bot", break_down)
+    answer = client_api.post("bots", {"meetingUrl": MEETING, "config": CONFIG})
+    assert answer.status_code == 500
+    assert answer["Content-Type"] == "application/problem+json"
+    assert "inner workings" not in answer.content.decode()
+    assert "inner workings" in everything_logged.text
+    assert "config-secret" not in everything_logged.text
+
+
+def test_a_client_does_not_see_a_bots_config(client_api):
+    bot_id = client_api.post("bots", {"meetingUrl": MEETING, "config": CONFIG}).json()["bot"]["id"]
+    for path in ("bots", f"bots/{bot_id}", f"bots/{bot_id}/events", "slots"):
+        assert "config-secret" not in client_api.get(path).content.decode()

@@ -1,0 +1,296 @@
+import hashlib
+import hmac
+import json
+import socket
+import threading
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from django.db.models.functions import Now
+
+from botpool.retention import prune
+from bots.keys import create_api_key
+from bots.models import Bot, Webhook, WebhookDelivery
+from bots.moves import Outcome
+from bots.status import BotStatus
+from bots.webhooks import addresses, sending
+from bots.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
+from bots.webhooks.deliveries import deliver_webhooks, pause_after
+from slots.lifecycle import end_bot
+from tests.api.conftest import MEETING, Api
+
+pytestmark = pytest.mark.django_db
+
+
+class Receiver:
+    """A client's server, on this machine, that keeps what it gets and answers as it is told."""
+
+    def __init__(self):
+        self.got, self.answers = [], []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.got.append((self.path, dict(self.headers), body))
+                self.send_response(receiver.answers.pop(0) if receiver.answers else 200)
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *args):
+                """Silence."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?x=1"
+
+    @property
+    def statuses(self):
+        return [json.loads(body)["status"] for _, _, body in self.got]
+
+
+@pytest.fixture
+def receiver():
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.server.serve_forever, args=[0.02])
+    thread.start()
+    yield receiver
+    receiver.server.shutdown()
+    thread.join()
+    receiver.server.server_close()
+
+
+@pytest.fixture
+def inside_is_allowed(settings):
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+
+
+@pytest.fixture
+def api(inside_is_allowed, receiver):
+    return Api(create_api_key(name="app", webhook_url=receiver.url))
+
+
+def make_due():
+    WebhookDelivery.objects.filter(due_at__isnull=False).update(due_at=Now())
+
+
+def test_each_change_of_status_is_sent_to_the_keys_address(api, receiver):
+    bot = Bot.objects.get(pk=api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"])
+    end_bot(bot, Outcome(BotStatus.CANCELLED, "Not needed", "test"))
+    assert deliver_webhooks() == 3
+    assert sorted(receiver.statuses) == ["CANCELLED", "DEPLOYING", "PENDING"]
+
+
+def test_nothing_is_sent_twice_once_it_is_delivered(api, receiver):
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert deliver_webhooks() == 0
+    assert len(receiver.got) == 2
+
+
+def test_the_address_of_the_bot_goes_before_that_of_the_key(api, receiver):
+    url = receiver.url.replace("/hook", "/for-this-bot")
+    api.post("bots", {"meetingUrl": MEETING, "webhookUrl": url})
+    deliver_webhooks()
+    assert {path for path, _, _ in receiver.got} == {"/for-this-bot?x=1"}
+
+
+def test_a_bot_without_an_address_is_not_told_of(client_api):
+    client_api.post("bots", {"meetingUrl": MEETING})
+    assert deliver_webhooks() == 0
+
+
+def test_the_receiver_can_check_the_signature_with_the_hash_of_the_api_key(
+    inside_is_allowed, receiver
+):
+    key = create_api_key(name="app", webhook_url=receiver.url)
+    Api(key).post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    _, headers, body = receiver.got[0]
+    secret = hashlib.sha256(key.encode()).hexdigest()
+    message = headers["X-Botpool-Timestamp"].encode() + b"." + body
+    expected = hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()
+    assert headers["X-Botpool-Signature"] == f"sha256={expected}"
+
+
+def test_it_says_what_happened_to_which_bot(api, receiver):
+    bot_id = api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"]
+    deliver_webhooks()
+    first = min((json.loads(body) for _, _, body in receiver.got), key=lambda e: e["eventId"])
+    assert first["botId"] == bot_id
+    assert (first["fromStatus"], first["status"]) == (None, "PENDING")
+    assert first["reason"] == "Bot requested"
+
+
+def test_what_is_not_delivered_is_tried_again_later(api, receiver):
+    receiver.answers = [500, 500]
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert not WebhookDelivery.objects.filter(delivered_at__isnull=False).exists()
+    assert WebhookDelivery.objects.first().last_answer == "HTTP 500"
+    assert deliver_webhooks() == 0  # not due yet
+    make_due()
+    deliver_webhooks()
+    assert WebhookDelivery.objects.filter(delivered_at__isnull=False, attempts=2).count() == 2
+
+
+def test_it_is_given_up_after_the_set_number_of_attempts(api, receiver, settings):
+    settings.WEBHOOK_ATTEMPTS = 1
+    receiver.answers = [500, 500]
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert WebhookDelivery.objects.filter(due_at=None, delivered_at=None).count() == 2
+
+
+def test_pauses_grow_up_to_an_hour():
+    assert [pause_after(n).total_seconds() for n in (1, 2, 3, 99)] == [5, 10, 20, 3600]
+
+
+def test_a_redirect_is_not_followed(api, receiver):
+    receiver.answers = [302, 302]
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert {path for path, _, _ in receiver.got} == {"/hook?x=1"}
+    assert WebhookDelivery.objects.first().last_answer == "HTTP 302"
+
+
+def test_what_a_killed_worker_had_claimed_is_sent_by_the_next(api, receiver, monkeypatch):
+    api.post("bots", {"meetingUrl": MEETING})
+    with monkeypatch.context() as killed, pytest.raises(SystemExit):
+        killed.setattr("bots.webhooks.deliveries._send", lambda _: exit())
+        deliver_webhooks()
+    assert not receiver.got
+    make_due()  # the claim runs out
+    deliver_webhooks()
+    assert len(receiver.got) == 2
+
+
+def test_a_webhook_is_closed_once_its_bots_end_is_noted(api):
+    bot = Bot.objects.get(pk=api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"])
+    deliver_webhooks()
+    assert Webhook.objects.get().is_open
+    end_bot(bot, Outcome(BotStatus.CANCELLED, "Not needed", "test"))
+    deliver_webhooks()
+    assert not Webhook.objects.get().is_open
+
+
+def test_old_deliveries_are_pruned_and_not_sent_again(api, receiver, settings):
+    bot = Bot.objects.get(pk=api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"])
+    end_bot(bot, Outcome(BotStatus.CANCELLED, "Not needed", "test"))
+    deliver_webhooks()
+    assert dict(prune())["webhook deliveries"] == 0
+    WebhookDelivery.objects.update(created_at=Now() - timedelta(days=400))
+    assert dict(prune())["webhook deliveries"] == 3
+    assert deliver_webhooks() == 0
+
+
+# --- Where to -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/",
+        "http://10.1.2.3/",
+        "http://192.168.0.1/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[fe80::1]/",
+        "http://0.0.0.0/",
+        "http://100.64.0.1/",
+        "http://224.0.0.1/",
+    ],
+)
+def test_a_private_address_is_refused_when_the_bot_is_asked_for(client_api, url):
+    answer = client_api.post("bots", {"meetingUrl": MEETING, "webhookUrl": url})
+    assert answer.status_code == 422
+    assert "private" in answer.json()["errors"]["webhookUrl"][0]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://example.com/", "https://", "example.com", "http://a b/", "http://u:p@example.com/"],
+)
+def test_what_is_no_web_address_is_refused(url):
+    with pytest.raises(WrongWebhookAddress):
+        check_webhook_address(url)
+
+
+def test_a_key_is_not_made_with_a_private_address():
+    with pytest.raises(WrongWebhookAddress):
+        create_api_key(name="app", webhook_url="http://10.0.0.1/")
+
+
+@pytest.mark.parametrize("host", ["localhost", "2130706433", "0x7f.1"])
+def test_a_name_that_leads_inside_is_found_out_before_anything_is_sent(host):
+    with pytest.raises(WrongWebhookAddress, match=r"private|not known"):
+        find_target(f"http://{host}:9/")
+
+
+def test_a_key_with_a_private_address_gets_no_delivery(settings, receiver):
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    api = Api(create_api_key(name="app", webhook_url=receiver.url))
+    settings.WEBHOOK_ALLOW_PRIVATE = False
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert not receiver.got
+    assert "private" in WebhookDelivery.objects.first().last_answer
+
+
+def test_it_calls_the_address_that_was_checked_and_looks_up_the_name_once(
+    api, receiver, monkeypatch
+):
+    lookups = []
+    look_up = socket.getaddrinfo
+
+    def counted(host, *args, **kwargs):
+        if host == "localhost":
+            lookups.append(host)
+        return look_up("127.0.0.1" if host == "localhost" else host, *args, **kwargs)
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", counted)
+    result = sending.post(receiver.url.replace("127.0.0.1", "localhost"), b"{}", headers={})
+    assert result.delivered
+    assert lookups == ["localhost"]
+
+
+# --- For how long ---------------------------------------------------------------------------
+
+
+@contextmanager
+def dripping_server():
+    """Accepts and sends a byte now and then, for ever."""
+    listener, over = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+    def drip():
+        connection, _ = listener.accept()
+        with connection:
+            while not over.wait(0.05):
+                try:
+                    connection.sendall(b"H")
+                except OSError:
+                    return
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    over.set()
+    thread.join()
+    listener.close()
+
+
+def test_a_receiver_that_drips_is_cut_off(inside_is_allowed, monkeypatch):
+    monkeypatch.setattr(sending, "TOTAL_TIMEOUT", 0.3)
+    with dripping_server() as url:
+        assert not sending.post(url, b"{}", headers={}).delivered
+
+
+def test_nobody_listening_is_a_delivery_that_failed(inside_is_allowed):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    result = sending.post(f"http://127.0.0.1:{port}/", b"{}", headers={})
+    assert not result.delivered
+    assert "ConnectionRefused" in result.answer

@@ -1,0 +1,103 @@
+"""A real browser on a real server."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from django.core.cache import cache
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from botpool.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from tests.pages.conftest import PASSWORD, make_user
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+HOW_TO_INSTALL = "chromium is missing: apt-get install chromium (or the like) for browser tests"
+
+
+def _chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None and os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(HOW_TO_INSTALL, pytrace=False)
+    if found is None:
+        pytest.skip(HOW_TO_INSTALL)
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    executable = _chromium()
+    # Playwright's loop runs in this thread, and Django takes that for asynchronous code.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """Somebody at a browser."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.context = context
+        self.url = url
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(30_000)
+        self.complaints: list[str] = []
+        self.page.on("console", self._note)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _note(self, message) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)
+
+    def visit(self, path: str) -> Page:
+        self.page.goto(f"{self.url}{path}")
+        return self.page
+
+    def log_in(self, name: str) -> Page:
+        page = self.visit("/login/")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(f"{self.url}/")
+        return page
+
+
+@pytest.fixture
+def visitor(browser, live_server, settings) -> Iterator[Visitor]:
+    # The right hash is slow on purpose, and is not what is tested here.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    cache.clear()
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    yield Visitor(context, live_server.url)
+    context.close()
+
+
+@pytest.fixture
+def operator(visitor) -> Visitor:
+    make_user("otto", OPERATOR, password=PASSWORD)
+    visitor.log_in("otto")
+    return visitor
+
+
+@pytest.fixture
+def administrator(visitor) -> Visitor:
+    make_user("ada", ADMINISTRATOR, password=PASSWORD, is_staff=True)
+    visitor.log_in("ada")
+    return visitor
+
+
+@pytest.fixture
+def viewer(visitor) -> Visitor:
+    make_user("vera", VIEWER, password=PASSWORD)
+    visitor.log_in("vera")
+    return visitor

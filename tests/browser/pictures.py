@@ -1,0 +1,121 @@
+"""Pictures of every page, for people to look at: make screenshots.
+
+Not collected with the tests: run as `pytest tests/browser/pictures.py`.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.cache import cache
+from django.db.models.functions import Now
+
+from botpool.models import OperatorAction, PeriodicWork, TickerLease
+from bots.models import Bot
+from bots.status import Platform
+from slots.cordons import cordon_slot
+from slots.descriptions import wanted_description
+from slots.models import Finding, Lease, Slot
+from tests.browser.conftest import Visitor
+from tests.pages.conftest import PASSWORD, make_user
+from tests.pages.populated import ask, populate, run, sample_an_hour
+
+FOLDER = Path(__file__).parent.parent.parent / "screenshots"
+SIZES = {"1440": (1440, 900), "390": (390, 844)}
+PAGES = {
+    "overview": "/",
+    "slots": "/slots/",
+    "slot": "/slots/pool-google-meet-001/",
+    "bots": "/bots/",
+    "bot": "/bots/{bot}/",
+    "waiter": "/bots/{waiter}/",
+    "queue": "/queue/",
+    "deployments": "/deployments/",
+    "activity": "/activity/",
+    "repairs": "/activity/?show=repairs",
+    "operators": "/activity/?show=operators",
+    "leases": "/activity/?show=leases",
+    "parts": "/activity/?show=parts",
+    "confirm": "/actions/force-release/?all=slots",
+    "admin": "/admin/",
+    "admin-slots": "/admin/slots/slot/",
+}
+
+
+def fill(settings) -> dict[str, int]:
+    """A morning with something of everything."""
+    settings.MAX_POOL_SIZES = {"google-meet": 100, "teams": 40, "zoom": 3}
+    bots = populate(96)
+    for _ in range(14):
+        run(ask(Platform.TEAMS, display_name="Minutes"))
+    ask(Platform.TEAMS)
+    for _ in range(3):
+        run(ask(Platform.ZOOM, display_name="Notetaker"))
+    waiters = [ask(Platform.ZOOM, priority=50 + n, display_name="Waiter") for n in range(5)]
+    sample_an_hour()
+    cordon_slot(Slot.objects.filter(status="idle")[3], reason="Disk", actor="user:otto")
+    record_actions()
+    _parts_are_well()
+    _has_lasted()
+    config = {"language": "en", "apiKey": "sk-123", "upload": {"token": "abc", "bucket": "minutes"}}
+    Bot.objects.update(config=config, last_heartbeat_at=Now())
+    return {"bot": bots[2].pk, "waiter": waiters[2].pk}
+
+
+def record_actions() -> None:
+    for action, target in (("force-release", "pool-teams-004"), ("pause", "zoom")):
+        OperatorAction.objects.create(
+            username="otto", action=action, target=target, reason="Stuck in the lobby", done=True
+        )
+    Lease.objects.create(key="reconciler", holder="web-1:4711:1", fence=912)
+    Finding.objects.create(
+        kind="container_gone",
+        subject="slot:7",
+        name="pool-google-meet-007",
+        reason="Coolify shows the container as exited, and the bot is silent",
+        evidence={"status": "exited", "lastHeartbeat": "2 min ago"},
+        decision="Fail the bot and stop the slot",
+        sightings=3,
+    )
+
+
+def _parts_are_well() -> None:
+    PeriodicWork.objects.create(name="worker heartbeat", finished_at=Now())
+    TickerLease.objects.create(holder="web-1", seen_at=Now())
+
+
+def _has_lasted() -> None:
+    for n, slot in enumerate(Slot.objects.order_by("pk")):
+        ago = timedelta(seconds=37 * n % 3000)
+        Slot.objects.filter(pk=slot.pk).update(
+            status_since=Now() - ago, last_used_at=Now() - ago, container_seen_at=Now()
+        )
+    for slot in Slot.objects.all():
+        if slot.pk % 9:
+            Slot.objects.filter(pk=slot.pk).update(description_written=wanted_description(slot))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("filling", ["empty", "full"])
+def test_take_pictures(browser, live_server, settings, scheme, filling):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    cache.clear()
+    FOLDER.mkdir(exist_ok=True)
+    make_user("ada", "administrator", password=PASSWORD, is_staff=True)
+    ids = fill(settings) if filling == "full" else {}
+    for size, (width, height) in SIZES.items():
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme
+        )
+        visitor = Visitor(context, live_server.url)
+        visitor.visit("/login/")
+        visitor.page.screenshot(path=FOLDER / f"login-{size}-{scheme}.png")
+        visitor.log_in("ada")
+        for name, path in PAGES.items():
+            if filling == "empty" and name in ("slot", "bot", "waiter"):
+                continue
+            visitor.visit(path.format(**ids))
+            visitor.page.wait_for_timeout(200)
+            picture = FOLDER / f"{name}-{filling}-{size}-{scheme}.png"
+            visitor.page.screenshot(path=picture, full_page=True)
+        context.close()

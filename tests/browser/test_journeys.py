@@ -1,0 +1,180 @@
+"""What operators do, in a real browser."""
+
+import pytest
+from playwright.sync_api import expect
+
+from bots.models import Bot
+from bots.moves import Outcome
+from bots.status import BotStatus, Platform
+from slots.lifecycle import (
+    assign_bot_to_slot,
+    confirm_slot_stopped,
+    mark_slot_running,
+    release_bot_from_slot,
+)
+from slots.models import Slot
+from tests.browser.conftest import Visitor
+from tests.factories import BotFactory, SlotFactory
+from tests.pages.conftest import PASSWORD, make_user
+from tests.pages.populated import ask, populate, run
+
+pytestmark = pytest.mark.slow
+
+SOON = 15_000  # ms; a change is on the page within two seconds, but this machine may be busy
+
+
+def has_class(locator, name):
+    expect(locator).to_have_class(f"cell {name}", timeout=SOON)
+
+
+def test_a_slot_is_watched_from_idle_to_idle_without_a_reload(operator):
+    slot = SlotFactory(number=1)
+    page = operator.visit("/")
+    cell = page.locator("#cell-pool-google-meet-001")
+    has_class(cell, "idle")
+    page.evaluate("window.sameDocument = true")
+
+    slot = assign_bot_to_slot(BotFactory(), reason="Bot requested", actor="test")
+    has_class(cell, "deploying")
+    assert mark_slot_running(slot, reason="Runs", actor="test")
+    has_class(cell, "busy")
+    assert release_bot_from_slot(slot, Outcome(BotStatus.DONE, "Over", "test"))
+    slot.refresh_from_db()
+    has_class(cell, "stopping")
+    assert confirm_slot_stopped(slot, reason="Gone", actor="test")
+    has_class(cell, "idle")
+
+    assert page.evaluate("window.sameDocument")
+    assert operator.complaints == []
+
+
+def test_an_update_keeps_scroll_focus_input_and_selection(operator):
+    populate(60)
+    page = operator.visit("/slots/")
+    box = page.get_by_label("Select pool-google-meet-050", exact=True)
+    box.check()
+    page.get_by_placeholder("Name, bot number").fill("half a wor")
+    link = page.get_by_role("link", name="pool-google-meet-045", exact=True)
+    link.focus()
+    scrolled = page.evaluate("window.scrollY")
+    assert scrolled > 0
+
+    busy = Slot.objects.filter(status="busy").order_by("-pk").first()
+    release_bot_from_slot(busy, Outcome(BotStatus.DONE, "Over", "test"))
+    expect(page.locator(f"#slot-{busy.pk}")).to_contain_text("stopping", timeout=SOON)
+
+    assert box.is_checked()
+    assert page.get_by_placeholder("Name, bot number").input_value() == "half a wor"
+    assert link.evaluate("link => link === document.activeElement")
+    assert page.evaluate("window.scrollY") == scrolled
+
+
+def test_a_bot_is_queued_and_sees_its_place_move(operator, settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 0)
+    first = ask()
+    page = operator.visit("/")
+    page.get_by_label("Meeting address").fill("https://meet.google.com/abc-defg-hij")
+    page.get_by_role("button", name="Send the bot").click()
+    expect(page.get_by_text("Place 2")).to_be_visible()
+    page.get_by_role("link", name="Queue", exact=True).click()
+    mine = Bot.objects.latest("pk")
+    expect(page.locator(f"#waiter-{mine.pk}")).to_contain_text("1 bot is ahead of it.")
+
+    from slots.lifecycle import end_bot
+
+    end_bot(first, Outcome(BotStatus.CANCELLED, "Over", "test"))
+    row = page.locator(f"#waiter-{mine.pk}")
+    expect(row).to_contain_text("It is the next in line.", timeout=SOON)
+
+
+def test_a_slot_is_released_by_force_after_a_confirmation(operator):
+    bot = ask()
+    slot = run(bot)
+    page = operator.visit(f"/slots/{slot.name}/")
+    page.get_by_role("link", name="Force release").click()
+    expect(page.get_by_text(f"Bot #{bot.pk} fails")).to_be_visible()
+    page.get_by_role("button", name="Force release").click()  # the browser asks for the reason
+    assert Slot.objects.get(pk=slot.pk).status == "busy"
+    page.get_by_label("Reason").fill("Stuck in the lobby")
+    page.get_by_role("button", name="Force release").click()
+    expect(page.get_by_text("Force release: 1 done.")).to_be_visible()
+    assert Bot.objects.get(pk=bot.pk).failure_reason.endswith("Stuck in the lobby")
+
+
+def test_an_action_reaches_all_that_match_the_filter(operator):
+    google = [run(ask()) for _ in range(3)]
+    teams = run(ask(Platform.TEAMS))
+    page = operator.visit("/slots/?platform=google-meet&status=busy")
+    page.get_by_label("all 3 that match the filter").check()
+    page.get_by_role("button", name="Cordon", exact=True).click()
+    expect(page.get_by_text("3 will be changed")).to_be_visible()
+    page.get_by_label("Reason").fill("Maintenance")
+    page.get_by_role("button", name="Cordon 3").click()
+    expect(page.get_by_text("Cordon: 3 done.")).to_be_visible()
+    assert all(Slot.objects.get(pk=slot.pk).cordoned for slot in google)
+    assert not Slot.objects.get(pk=teams.pk).cordoned
+
+
+def test_a_viewer_is_refused(viewer):
+    slot = run(ask())
+    page = viewer.visit(f"/slots/{slot.name}/")
+    expect(page.get_by_role("heading", name=slot.name)).to_be_visible()
+    expect(page.get_by_role("link", name="Force release")).to_have_count(0)
+    page = viewer.visit(f"/actions/force-release/?item={slot.pk}")
+    expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
+
+
+def test_a_lost_connection_is_said_and_comes_back_by_itself(operator):
+    SlotFactory(number=1)
+    page = operator.visit("/")
+    sign = page.locator("#connection")
+    expect(sign).to_have_text("Live")
+    operator.context.set_offline(True)
+    expect(sign).to_have_text("Connection lost, retrying", timeout=SOON)
+    assign_bot_to_slot(BotFactory(), reason="Bot requested", actor="test")
+    operator.context.set_offline(False)
+    expect(sign).to_have_text("Live", timeout=SOON)
+    has_class(page.locator("#cell-pool-google-meet-001"), "deploying")
+
+
+def test_a_hidden_page_pauses(operator):
+    SlotFactory(number=1)
+    page = operator.visit("/")
+    page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true})")
+    expect(page.locator("#connection")).to_have_text("Paused", timeout=SOON)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(2_500)
+    assert asked == []
+
+
+def test_it_works_without_javascript(browser, live_server, settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    make_user("otto", "operator", password=PASSWORD)
+    slot = run(ask())
+    context = browser.new_context(java_script_enabled=False)
+    visitor = Visitor(context, live_server.url)
+    visitor.log_in("otto")
+    page = visitor.visit("/slots/")
+    page.get_by_label(f"Select {slot.name}").check()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_label("Reason").fill("Over")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stop: 1 done.")).to_be_visible()
+    assert Slot.objects.get(pk=slot.pk).status == "stopping"
+    context.close()
+
+
+def test_the_keyboard_is_enough(operator):
+    run(ask())
+    page = operator.visit("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    cell = page.locator(".cell").first
+    cell.focus()
+    tip = "element => getComputedStyle(element, '::after').content"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    assert "pool-google-meet-001" in cell.evaluate(tip)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="pool-google-meet-001")).to_be_visible()

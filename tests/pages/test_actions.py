@@ -1,0 +1,299 @@
+"""Operators' actions: asked first, done once, to what was shown, and written down."""
+
+import json
+
+import pytest
+from django.conf import settings as django_settings
+
+from botpool.models import OperatorAction
+from botpool.pages.action_list import ACTIONS
+from bots.models import Bot
+from bots.status import Platform
+from queues.models import QueueEntry
+from queues.pauses import current_pause
+from slots.leases import acquire_lease
+from slots.lifecycle import get_slot_for_bot
+from slots.models import Pool, Slot, SlotTransition
+from tests.factories import SlotFactory
+from tests.invariants import broken_rules
+from tests.pages.populated import ask, fail, finish, run
+
+
+def confirmed(client, address, **fields):
+    """Go through the page that asks, as an operator does, and send its form."""
+    page = client.get(address)
+    assert page.status_code == 200
+    form = {"targets": page.context["targets"], "reason": "Stuck", **fields}
+    return client.post(address, form, follow=True)
+
+
+def force_release(slot):
+    return f"/actions/force-release/?item={slot.pk}"
+
+
+def reread(row):
+    return type(row).objects.get(pk=row.pk)
+
+
+# --- Slots -------------------------------------------------------------------------------------
+
+
+def test_it_says_what_force_release_will_do_to_which_bot_in_which_meeting(operator):
+    bot = ask()
+    page = operator.get(force_release(run(bot))).content.decode()
+    assert f"Bot #{bot.pk} fails" in page
+    assert bot.meeting_url in page
+    assert "<b>1</b> will be changed" in page
+
+
+def test_it_releases_a_slot_by_force(operator):
+    bot = ask()
+    slot = run(bot)
+    confirmed(operator, force_release(slot))
+    assert reread(slot).status == "stopping"
+    assert reread(bot).failure_reason == "Released by operator: Stuck"
+    assert broken_rules() == []
+
+
+def test_an_action_is_in_the_audit_with_user_and_reason(operator):
+    slot = run(ask())
+    confirmed(operator, force_release(slot))
+    line = OperatorAction.objects.get()
+    assert (line.username, line.action, line.target) == ("otto", "force-release", slot.name)
+    assert (line.reason, line.done) == ("Stuck", True)
+    assert SlotTransition.objects.filter(slot=slot, actor="user:otto").exists()
+
+
+def test_it_does_nothing_without_a_reason(operator):
+    slot = run(ask())
+    answer = operator.post(
+        force_release(slot), {"targets": json.dumps([[slot.name, str(slot.epoch)]]), "reason": " "}
+    )
+    assert answer.status_code == 422
+    assert reread(slot).status == "busy"
+
+
+def test_asking_alone_does_nothing(operator):
+    slot = run(ask())
+    operator.get(force_release(slot))
+    assert reread(slot).status == "busy"
+
+
+def test_the_next_bot_of_a_slot_is_safe_from_a_form_sent_twice(operator, settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 1)
+    first = ask()
+    slot = run(first)
+    shown = operator.get(force_release(slot)).context["targets"]
+    finish(first)
+    second = ask()
+    assert get_slot_for_bot(second) == slot
+    operator.post(force_release(slot), {"targets": shown, "reason": "Late"})
+    assert get_slot_for_bot(second) == slot
+    assert not OperatorAction.objects.get().done
+
+
+def test_it_leaves_alone_what_it_does_not_fit(operator):
+    idle, busy = SlotFactory(), run(ask(Platform.TEAMS))
+    page = operator.get(f"/actions/force-release/?item={idle.pk}&item={busy.pk}")
+    assert (page.context["count"], page.context["left_count"]) == (1, 1)
+
+
+def test_it_acts_on_all_that_match_the_filter(operator):
+    google = [run(ask()) for _ in range(3)]
+    teams = run(ask(Platform.TEAMS))
+    confirmed(operator, "/actions/force-release/?all=slots&platform=google-meet&status=busy")
+    assert {reread(slot).status for slot in google} == {"stopping"}
+    assert reread(teams).status == "busy"
+
+
+def test_it_stops_a_slot_and_cancels_its_bot(operator):
+    bot = ask()
+    slot = run(bot)
+    confirmed(operator, f"/actions/stop/?item={slot.pk}")
+    assert reread(bot).status == "CANCELLED"
+    assert reread(slot).status == "stopping"
+
+
+def test_it_stops_what_runs_in_an_idle_slot(operator):
+    slot = SlotFactory(container_status="RUNNING")
+    confirmed(operator, f"/actions/stop/?item={slot.pk}")
+    assert reread(slot).status == "stopping"
+
+
+def test_it_recreates_a_slot(operator):
+    bot = ask()
+    slot = run(bot)
+    confirmed(operator, f"/actions/recreate/?item={slot.pk}")
+    assert reread(slot).recreate
+    assert reread(bot).status == "FAILED"
+
+
+def test_it_retries_a_slot_in_error(operator):
+    bot = ask()
+    slot = run(bot)
+    fail(bot)
+    confirmed(operator, f"/actions/retry/?item={slot.pk}")
+    assert reread(slot).status == "stopping"
+
+
+def test_a_cordoned_slot_gets_no_bot_until_it_is_uncordoned(operator, settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 1)
+    slot = SlotFactory()
+    confirmed(operator, f"/actions/cordon/?item={slot.pk}")
+    bot = ask()
+    assert get_slot_for_bot(bot) is None
+    confirmed(operator, f"/actions/uncordon/?item={slot.pk}")
+    assert reread(slot).cordoned is False
+    assert broken_rules() == []
+
+
+def test_it_refuses_to_delete_a_slot_that_a_bot_holds(administrator):
+    page = administrator.get(f"/actions/delete/?item={run(ask()).pk}")
+    assert page.context["count"] == 0
+
+
+def test_it_deletes_a_slot_that_was_never_made_in_coolify(administrator):
+    slot = SlotFactory(coolify_uuid="")
+    confirmed(administrator, f"/actions/delete/?item={slot.pk}")
+    assert not Slot.objects.filter(pk=slot.pk).exists()
+    assert SlotTransition.objects.filter(slot_name=slot.name, reason__contains="Deleted").exists()
+
+
+def test_a_slot_stays_when_coolify_does_not_delete_its_application(administrator, settings):
+    settings.COOLIFY_API_URL = "http://127.0.0.1:9/api/v1"
+    slot = SlotFactory()
+    confirmed(administrator, f"/actions/delete/?item={slot.pk}")
+    assert reread(slot).cordoned
+    assert "Coolify did not delete" in OperatorAction.objects.get().outcome
+
+
+def test_an_operator_may_not_delete_slots(operator):
+    slot = SlotFactory(coolify_uuid="")
+    assert operator.get(f"/actions/delete/?item={slot.pk}").status_code == 403
+
+
+# --- Bots --------------------------------------------------------------------------------------
+
+
+def test_it_cancels_a_bot(operator):
+    bot = ask()
+    run(bot)
+    confirmed(operator, f"/actions/cancel-bot/?item={bot.pk}")
+    assert reread(bot).status == "CANCELLED"
+
+
+def test_it_tries_a_bot_again_once(operator):
+    bot = ask(config={"language": "en"})
+    run(bot)
+    finish(bot)
+    page = operator.get(f"/actions/try-again/?item={bot.pk}")
+    form = {"targets": page.context["targets"], "reason": "Host was late"}
+    for _ in range(2):
+        operator.post(f"/actions/try-again/?item={bot.pk}", form)
+    again = Bot.objects.exclude(pk=bot.pk).get()
+    assert (again.meeting_url, again.config) == (bot.meeting_url, bot.config)
+
+
+def test_it_sends_a_new_bot(operator):
+    form = {
+        "meeting_url": "https://zoom.us/j/123456789",
+        "display_name": "Minutes",
+        "priority": "7",
+    }
+    operator.post("/bots/new/", form)
+    bot = Bot.objects.get()
+    assert (bot.platform, bot.priority, bot.display_name) == ("zoom", 7, "Minutes")
+
+
+def test_it_says_what_is_wrong_with_a_new_bot(operator):
+    form = {"meeting_url": "https://example.com/", "display_name": "Minutes", "priority": "7"}
+    answer = operator.post("/bots/new/", form)
+    assert answer.status_code == 422
+    assert "No platform is known" in answer.content.decode()
+
+
+# --- The queue ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def waiters(settings, db):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 0)
+    return [ask(), ask(), ask()]
+
+
+def in_line():
+    return list(QueueEntry.objects.order_by("turn", "id").values_list("bot_id", flat=True))
+
+
+def test_it_moves_a_waiter_up_and_down(operator, waiters):
+    first, second, third = (bot.pk for bot in waiters)
+    confirmed(operator, f"/actions/move-up/?item={third}")
+    assert in_line() == [first, third, second]
+    confirmed(operator, f"/actions/move-down/?item={first}")
+    assert in_line() == [third, first, second]
+
+
+def test_it_changes_a_priority(operator, waiters):
+    last = waiters[-1].pk
+    confirmed(operator, f"/actions/priority/?item={last}", priority="0")
+    assert in_line()[0] == last
+
+
+def test_it_pauses_and_resumes_a_platform(operator, waiters):
+    confirmed(operator, "/actions/pause/?item=google-meet", minutes="10")
+    pause = current_pause("google-meet")
+    assert (pause.paused_by, pause.pause_reason) == ("user:otto", "Stuck")
+    confirmed(operator, "/actions/resume/?item=google-meet")
+    assert current_pause("google-meet") is None
+
+
+def test_it_changes_the_size_of_a_pool(administrator, waiters):
+    confirmed(administrator, "/actions/resize/?item=google-meet", size="2")
+    assert Pool.objects.get(platform="google-meet").max_size == 2
+    assert django_settings.MAX_POOL_SIZES["google-meet"] == 0
+
+
+# --- Work under way ----------------------------------------------------------------------------
+
+
+def test_it_cancels_a_deployment(operator):
+    bot = ask()
+    slot = get_slot_for_bot(bot)
+    confirmed(operator, f"/actions/cancel-deployment/?item={slot.deployments.get().pk}")
+    assert reread(bot).status == "CANCELLED"
+    assert slot.deployments.get().status == "cancelled"
+
+
+def test_it_breaks_a_lease(administrator):
+    from datetime import timedelta
+
+    from slots.models import Lease
+
+    acquire_lease("slot:7", ttl=timedelta(minutes=5))
+    confirmed(administrator, "/actions/break-lease/?item=slot:7")
+    assert Lease.objects.get(key="slot:7").holder == ""
+
+
+def test_there_is_no_action_of_another_name(operator):
+    assert operator.get("/actions/explode/").status_code == 404
+
+
+@pytest.mark.parametrize("name", sorted(ACTIONS))
+@pytest.mark.parametrize("targets", ['[["nonsense", "nonsense"]]', '[["99999", "1"]]'])
+def test_a_target_that_is_none_is_left_alone(administrator, name, targets):
+    form = {"targets": targets, "reason": "Why not", "size": 1, "priority": 1}
+    assert administrator.post(f"/actions/{name}/", form).status_code == 302
+    assert not OperatorAction.objects.get().done
+
+
+@pytest.mark.parametrize("targets", ["", "nonsense", "7", '["a"]', "{}"])
+def test_a_list_of_targets_that_cannot_be_read_is_refused(operator, targets):
+    form = {"targets": targets, "reason": "Why not"}
+    answer = operator.post("/actions/force-release/", form)
+    assert answer.status_code == 400 or not OperatorAction.objects.exists()
+
+
+def test_the_audit_names_what_was_changed(operator):
+    bot = ask()
+    confirmed(operator, f"/actions/cancel-bot/?item={bot.pk}")
+    assert OperatorAction.objects.get().target == str(bot)

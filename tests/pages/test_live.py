@@ -1,0 +1,224 @@
+"""Open pages: told what is new, and nothing else."""
+
+import re
+import time
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+
+from botpool.models import PoolSample
+from botpool.pages import unchanged
+from botpool.pages.activity import _cell
+from botpool.pages.samples import sample_pools
+from bots.models import Bot
+from bots.moves import Outcome
+from bots.status import BotStatus
+from slots.lifecycle import end_bot
+from slots.models import Slot
+from tests.pages.populated import ask, populate, run
+
+HTMX = {"HX-Request": "true"}
+PAGES = ["/", "/slots/", "/bots/", "/queue/", "/deployments/", "/activity/?show=slots"]
+
+
+def shown_version(html):
+    return re.search(r'data-version="(\w+)"', html)[1]
+
+
+def ask_again(client, page, version):
+    mark = "&" if "?" in page else "?"
+    return client.get(f"{page}{mark}live={version}", headers=HTMX)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_it_answers_204_while_nothing_has_changed(viewer, page):
+    populate(4)
+    version = shown_version(viewer.get(page).text)
+    assert ask_again(viewer, page, version).status_code == 204
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_it_sends_the_live_part_alone_once_something_has_changed(viewer, page, settings):
+    settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 3}
+    bots = [ask() for _ in range(4)]
+    version = shown_version(viewer.get(page).text)
+    end_bot(bots[-1], Outcome(BotStatus.CANCELLED, "Over", "test"))
+    run(bots[0])
+    answer = ask_again(viewer, page, version)
+    assert answer.status_code == 200
+    assert answer.text.startswith('<div id="live"')
+    assert "<html" not in answer.text
+    assert shown_version(answer.text) != version
+
+
+def test_another_filter_is_another_version(viewer):
+    populate(2)
+    version = shown_version(viewer.get("/slots/").text)
+    assert ask_again(viewer, "/slots/?platform=google-meet", version).status_code == 200
+
+
+def test_an_open_page_does_not_turn_into_a_login_form(client, db):
+    assert client.get("/slots/?live=1", headers=HTMX).status_code == 401
+
+
+def test_html_made_for_an_operator_is_not_shown_to_a_viewer(operator, viewer):
+    slot = run(ask())
+    assert "/actions/" in operator.get(f"/slots/{slot.name}/").text
+    assert "/actions/" not in viewer.get(f"/slots/{slot.name}/").text
+
+
+def test_pages_work_without_javascript(viewer):
+    assert '<noscript><meta http-equiv="refresh"' in viewer.get("/").text
+
+
+# --- What is shown -----------------------------------------------------------------------------
+
+
+def test_the_description_is_shown_as_it_is_mirrored(viewer):
+    bot = ask()
+    run(bot)
+    page = viewer.get("/slots/").text
+    assert f"[BUSY] Bot #{bot.pk} - " in page
+    assert "not yet in Coolify" in page
+
+
+def test_it_says_that_coolify_has_the_description(viewer):
+    Slot.objects.create(
+        platform="zoom",
+        number=1,
+        name="pool-zoom-001",
+        status="idle",
+        description_written="[IDLE] Available",
+    )
+    assert "mirrored" in viewer.get("/slots/").text
+
+
+@pytest.mark.parametrize(
+    ("filters", "count"),
+    [
+        ("platform=google-meet", 6),
+        ("platform=zoom", 0),
+        ("status=error", 1),
+        ("cordoned=yes", 0),
+        ("q=meet-003", 1),
+        ("container=IDLE", 6),
+        ("status=nonsense", 0),
+        ("sort=since", 6),
+    ],
+)
+def test_slots_can_be_filtered_searched_and_sorted(viewer, filters, count):
+    populate(6)
+    assert viewer.get(f"/slots/?{filters}").text.count('<tr id="slot-') == count
+
+
+def test_bots_can_be_found_by_what_is_known_of_them(viewer):
+    bot, other = ask(display_name="Minutes of Monday"), ask()
+    assert Bot.objects.count() == 2
+    for words in (f"{bot.pk}", f"%23{bot.pk}", bot.correlation_id, "minutes of"):
+        page = viewer.get(f"/bots/?q={words}").text
+        assert f'id="bot-{bot.pk}"' in page, words
+        assert f'id="bot-{other.pk}"' not in page, words
+
+
+def test_secrets_of_a_bot_are_hidden(viewer):
+    bot = ask(
+        config={
+            "language": "en",
+            "apiKey": "sk-123",
+            "deep": [{"password": "hush"}, "https://ann:secret@example.com/"],
+        }
+    )
+    page = viewer.get(f"/bots/{bot.pk}/").text
+    assert "language" in page
+    for secret in ("sk-123", "hush", "ann:secret"):
+        assert secret not in page
+
+
+def test_what_comes_from_outside_is_not_run(viewer):
+    bot = ask(display_name="<script>alert(1)</script>")
+    for page in ("/bots/", f"/bots/{bot.pk}/"):
+        assert "<script>alert" not in viewer.get(page).text
+
+
+def test_a_waiter_sees_its_place_and_why(viewer, settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(settings.MAX_POOL_SIZES, 0)
+    ask()
+    second = ask()
+    page = viewer.get(f"/bots/{second.pk}/").text
+    assert "Place 2" in page
+    assert "1 bot is ahead of it." in page
+
+
+def test_the_samples_become_charts(viewer):
+    populate(6)
+    sample_pools()
+    sample_pools()
+    sample = PoolSample.objects.get(platform="google-meet")
+    assert (sample.busy, sample.deploying, sample.error) == (1, 1, 1)
+    PoolSample.objects.update(minute=F("minute") - timedelta(minutes=1))
+    sample_pools()
+    assert "Slots, last hour. Now: idle 2, deploying 1, busy 1" in viewer.get("/").text
+
+
+def test_history_can_be_taken_away_as_csv(viewer):
+    ask(display_name="x")
+    answer = viewer.get("/activity/export/?show=bots")
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    assert lines[0].startswith("at,bot_id,from_status,to_status")
+    assert len(lines) == 3
+
+
+def test_a_cell_of_the_csv_is_never_a_formula():
+    assert _cell("=1+1") == "'=1+1"
+    assert _cell(None) == ""
+
+
+def test_the_container_log_says_why_there_is_none(viewer, settings):
+    settings.COOLIFY_API_URL = "http://127.0.0.1:9/api/v1"
+    slot = run(ask())
+    assert "Coolify did not give the log" in viewer.get(f"/slots/{slot.name}/log/").text
+
+
+def test_a_dry_run_changes_nothing_and_says_what_it_found(operator, settings):
+    settings.COOLIFY_API_URL = "http://127.0.0.1:9/api/v1"
+    slot = run(ask())
+    page = operator.post("/activity/dry-run/")
+    assert "Nothing was changed" in page.text
+    assert Slot.objects.get(pk=slot.pk).status == "busy"
+
+
+# --- Cheap while nothing happens -----------------------------------------------------------------
+
+
+@pytest.fixture
+def _remembered_for_long(monkeypatch):
+    monkeypatch.setattr(unchanged, "SAME_FOR", 300)
+
+
+@pytest.mark.usefixtures("_remembered_for_long")
+def test_open_pages_that_show_the_same_need_no_query(viewer, django_assert_num_queries):
+    version = shown_version(viewer.get("/slots/").text)
+    for _ in range(2):
+        assert ask_again(viewer, "/slots/", version).status_code == 204
+    with django_assert_num_queries(0):
+        assert ask_again(viewer, "/slots/", version).status_code == 204
+
+
+@pytest.mark.usefixtures("_remembered_for_long")
+def test_what_others_know_lets_no_stranger_in(viewer, client):
+    version = shown_version(viewer.get("/slots/").text)
+    for _ in range(3):
+        ask_again(viewer, "/slots/", version)
+    assert ask_again(client, "/slots/", version).status_code == 401
+
+
+def test_a_page_known_unchanged_is_looked_at_again_soon(viewer):
+    version = shown_version(viewer.get("/slots/").text)
+    for _ in range(2):
+        ask_again(viewer, "/slots/", version)
+    ask()
+    deadline = time.monotonic() + 30
+    while ask_again(viewer, "/slots/", version).status_code == 204:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

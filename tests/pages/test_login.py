@@ -1,0 +1,79 @@
+"""Logging in, and how often a password can be guessed."""
+
+import pytest
+from django.db.models import F
+
+from botpool.models import LoginFailure
+from botpool.pages import login as page
+from botpool.pages.login import prune_login_failures
+from tests.pages.conftest import PASSWORD, make_user
+
+
+@pytest.fixture(autouse=True)
+def _quick_hashes(settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def attempt(client, password, *, name="vera"):
+    return client.post("/login/", {"username": name, "password": password})
+
+
+def test_it_lets_in_with_the_right_password(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    assert attempt(client, PASSWORD)["Location"] == "/"
+
+
+def test_it_refuses_even_the_right_password_after_too_many_wrong_ones(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    for _ in range(page.FAILURES_OF_A_NAME):
+        assert attempt(client, "guess").status_code == 200
+    assert attempt(client, PASSWORD).status_code == 429
+    # Another spelling of the name is the same name.
+    assert attempt(client, PASSWORD, name="VERA").status_code == 429
+
+
+def test_it_lets_in_again_after_a_while(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    for _ in range(page.FAILURES_OF_A_NAME):
+        attempt(client, "guess")
+    LoginFailure.objects.update(at=F("at") - page.WITHIN)
+    assert attempt(client, PASSWORD).status_code == 302
+
+
+def test_one_address_cannot_try_many_names(client, db, monkeypatch):
+    monkeypatch.setattr(page, "FAILURES_OF_AN_ADDRESS", 5)
+    make_user("vera", "viewer", password=PASSWORD)
+    for n in range(5):
+        attempt(client, "guess", name=f"name{n}")
+    assert attempt(client, PASSWORD).status_code == 429
+
+
+def test_old_failures_are_forgotten(client, db):
+    attempt(client, "guess")
+    assert prune_login_failures() == 0
+    LoginFailure.objects.update(at=F("at") - 5 * page.WITHIN)
+    assert prune_login_failures() == 1
+
+
+def test_pages_carry_a_strict_policy(viewer):
+    policy = viewer.get("/")["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+def test_pages_have_no_inline_script_or_style(administrator):
+    for address in ("/", "/slots/", "/queue/", "/activity/", "/admin/"):
+        html = administrator.get(address).text
+        assert "<style" not in html
+        assert ' style="' not in html
+        assert "<script>" not in html
+        assert " onclick" not in html
+
+
+def test_a_form_from_another_site_is_refused(db):
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user("otto", "operator"))
+    assert client.post("/actions/force-release/", {"reason": "x"}).status_code == 403
