@@ -1,0 +1,89 @@
+"""python -m bench [NAME …]: run the benchmarks, each beside its reference, and print one table."""
+
+import importlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.machine import described
+from bench.table import Row, as_markdown, as_text
+
+# In this order; each has `run() -> list[Row]`.
+NAMES = (
+    "acquire",
+    "coolify_calls",
+    "queue_drain",
+    "queue_freed",
+    "queue_estimate",
+    "api_post",
+    "api_lists",
+    "retention",
+    "pages",
+)
+
+
+# What BENCH_MARKDOWN=docs/benchmarks.md makes of a run.
+PAGE = """# Benchmarks
+
+The last run of {what}. Each figure is a ratio against a reference that ran beside it, or a number
+of calls: times of one machine tell nobody else anything.
+
+{machine}
+
+{table}
+"""
+
+
+def main(names: list[str]) -> int:
+    unknown = sorted(set(names) - set(NAMES))
+    if unknown:
+        print(f"No such benchmark: {', '.join(unknown)}. There are: {', '.join(NAMES)}")
+        return 1
+    # PostgreSQL's janitor may still be locking up while the directory is removed.
+    with tempfile.TemporaryDirectory(
+        prefix="botpool-bench-", ignore_cleanup_errors=True
+    ) as directory:
+        Path(directory).chmod(0o755)
+        machine, rows = _run(names or list(NAMES), data_dir=Path(directory))
+    print()
+    print(as_text(rows))
+    print(f"\n{machine}")
+    if markdown := os.environ.get("BENCH_MARKDOWN"):
+        what = f'`make bench ARGS="{" ".join(names)}"`' if names else "the whole `make bench`"
+        table = as_markdown(rows)
+        Path(markdown).write_text(PAGE.format(what=what, machine=machine, table=table))
+    return 0
+
+
+def _run(names: list[str], *, data_dir: Path) -> tuple[str, list[Row]]:
+    """All on one PostgreSQL of their own, with the parameters of the product."""
+    os.environ.pop("DATABASE_URL", None)
+    os.environ["BOTPOOL_DATA_DIR"] = str(data_dir)
+    os.environ["LOG_LEVEL"] = "ERROR"
+    os.environ["MAX_POOL_SIZE"] = "10000"
+    os.environ["DJANGO_SETTINGS_MODULE"] = "botpool.settings"
+    from botpool import postgres
+
+    with postgres.running(data_dir):
+        import django
+        from django.core.management import call_command
+        from django.db import connections
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+        try:
+            machine = described()
+            return machine, [row for name in names for row in _run_one(name)]
+        finally:
+            connections.close_all()
+
+
+def _run_one(name: str) -> list[Row]:
+    print(f"{name} …", file=sys.stderr, flush=True)
+    rows: list[Row] = importlib.import_module(f"bench.{name}").run()
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+"""GET /api/v1/bots with a million bots, beside the same list with a thousand.
+
+In one process, with the whole of Django around it: what grows with the table is the database's
+part, and nothing of it should.
+"""
+
+import time
+from statistics import median
+
+from django.db import connection
+from django.test import Client
+
+from bench.table import Row
+from bots.keys import create_api_key
+
+FEW, MANY = 2_000, 1_000_000
+CALLS = 40
+QUERIES = {
+    "all": "",
+    "by status": "status=DONE",
+    "by platform": "platform=zoom",
+    "by both": "status=FAILED&platform=zoom",
+    "a page far behind": "status=DONE&cursor={middle:x}",
+}
+
+# One in ten is on Zoom, and half of those failed: a full page of each even of few.
+_FILL = """
+INSERT INTO bots_bot (
+    correlation_id, platform, meeting_url, display_name, config, priority, queue_timeout, status,
+    previous_status, failure_reason, failure_kind, placements, slot_name, coolify_service_uuid,
+    ended_at
+)
+SELECT
+    md5(n::text), CASE WHEN n %% 10 = 0 THEN 'zoom' ELSE 'teams' END,
+    'https://example.com/' || n, 'Notetaker', '{"language": "en"}', 100, interval '5 min',
+    CASE WHEN n %% 20 = 0 THEN 'FAILED' ELSE 'DONE' END, 'IN_CALL',
+    CASE WHEN n %% 20 = 0 THEN 'Refused' ELSE '' END,
+    CASE WHEN n %% 20 = 0 THEN 'meeting' ELSE '' END,
+    1, 'pool-teams-001', 'app-1', now()
+FROM generate_series(1, %s) AS n
+"""
+
+
+def run() -> list[Row]:
+    client = Client(
+        headers={"Authorization": f"Bearer {create_api_key(name='lists')}", "Host": "localhost"}
+    )
+    few = _times(client, bots=FEW)
+    many = _times(client, bots=MANY)
+    return [
+        Row(
+            figure=f"GET /bots, {name}, of {MANY:,} bots",
+            value=f"{many[name]:.1f} ms",
+            reference=f"of {FEW:,}: {few[name]:.1f} ms",
+            ratio=many[name] / few[name],
+            aim="at most 2",
+            met=many[name] / few[name] <= 2,
+        )
+        for name in QUERIES
+    ]
+
+
+def _times(client: Client, *, bots: int) -> dict[str, float]:
+    """The median of each list, in milliseconds, one list after the other in turns."""
+    _fill(bots)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT (min(id) + max(id)) / 2 FROM bots_bot")
+        (middle,) = cursor.fetchone()
+    times: dict[str, list[float]] = {name: [] for name in QUERIES}
+    for _ in range(CALLS):
+        for name, query in QUERIES.items():
+            begin = time.perf_counter()
+            answer = client.get(f"/api/v1/bots?limit=50&{query.format(middle=middle)}")
+            times[name].append(1000 * (time.perf_counter() - begin))
+            assert answer.status_code == 200, answer.content
+    return {name: median(taken) for name, taken in times.items()}
+
+
+def _fill(bots: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE bots_bot CASCADE")
+        cursor.execute(_FILL, [bots])
+        cursor.execute("VACUUM ANALYZE bots_bot")
+        cursor.execute("CHECKPOINT")  # else it would be measured along with the lists

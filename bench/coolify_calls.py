@@ -1,0 +1,291 @@
+"""What bots cost in calls to Coolify, and how close 30 warm starts come to the ideal schedule.
+
+The simulated Coolify runs SPEED times faster than a real one, and so do all of Botpool's
+intervals, so that the proportions are those of a real installation.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.test import override_settings
+
+from bench.table import Row
+from bots.models import Bot
+from bots.moves import Outcome
+from bots.request import BotRequest, request_bot
+from bots.status import BotStatus
+from coolify.shared import shared_coolify
+from coolify.simulator.control_client import SimulatorControl
+from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER, DEFAULT_TOKEN, Settings
+from coolify.simulator.simulator import Simulator
+from slots.descriptions import sync_descriptions
+from slots.lifecycle import end_bot, get_slot_for_bot, mark_slot_running
+from slots.models import Slot
+from slots.reconciling import reconcile
+from slots.tending import tend_slots
+
+SPEED = 20
+ENDING_TOGETHER = 10
+STOPS_AT_ONCE = 4
+OVER = Outcome(BotStatus.DONE, "Meeting over", "bench")
+KINDS = {
+    ("GET", "/applications"): "looks",
+    ("GET", "/deployments"): "looks",
+    ("PATCH", "/applications/{uuid}/envs/bulk"): "environment",
+    ("POST", "/applications/{uuid}/start"): "start",
+    ("POST", "/applications/{uuid}/stop"): "stop",
+    ("PATCH", "/applications/{uuid}"): "text",
+}
+INTERVALS = (
+    "POLL_INTERVAL", "DEPLOY_POLL_INTERVAL", "DEPLOY_GRACE_PERIOD", "WATCH_INTERVAL",
+    "EXPECTED_START", "STOP_CONFIRM_AFTER", "STOP_RETRY_AFTER", "RECONCILE_INTERVAL",
+    "DESCRIPTION_SETTLED_AFTER",
+)  # fmt: skip
+
+
+def run() -> list[Row]:
+    rows = [_schedule(), _calls_with_a_queue()]
+    for slots in (10, 100, 300):
+        rows += _calls(slots)
+    return rows
+
+
+class Pool:
+    """Botpool's periodic work in one process, at the pace of the simulator."""
+
+    def __init__(self, *, concurrent_builds: int) -> None:
+        self.simulator = Simulator(
+            Settings(
+                speed=SPEED,
+                rate_limit=None,
+                concurrent_builds=concurrent_builds,
+                job_workers=concurrent_builds + STOPS_AT_ONCE,
+            )
+        )
+        self.next_reconcile = 0.0
+        self.next_texts = 0.0
+
+    def __enter__(self) -> "Pool":
+        _empty()
+        self.simulator.__enter__()
+        self.control = SimulatorControl(self.simulator.url)
+        shorter = {name: getattr(settings, name) / SPEED for name in INTERVALS}
+        self.settings = override_settings(
+            COOLIFY_API_URL=self.simulator.api_url,
+            COOLIFY_API_TOKEN=DEFAULT_TOKEN,
+            COOLIFY_PROJECT_UUID=DEFAULT_PROJECT,
+            COOLIFY_SERVER_UUIDS=[DEFAULT_SERVER],
+            COOLIFY_RATE_LIMIT=100_000,
+            MAX_CONCURRENT_DEPLOYMENTS=self.simulator.settings.concurrent_builds,
+            PUBLIC_URL="http://127.0.0.1:9",  # bots cannot call: this process speaks for them
+            **shorter,
+        )
+        self.settings.enable()
+        self.control.warm_image(settings.BOT_IMAGES["google-meet"])
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.settings.disable()
+        self.control.close()
+        self.simulator.__exit__(*error)
+
+    def until(self, happened: Callable[[], bool], *, seconds: float = 300.0) -> None:
+        end = time.monotonic() + seconds
+        while not happened():
+            if time.monotonic() > end:
+                raise TimeoutError("the pool did not get there")
+            self.turn()
+
+    def turn_for(self, *, minutes: float) -> None:
+        end = time.monotonic() + minutes * 60 / SPEED
+        while time.monotonic() < end:
+            self.turn()
+
+    def turn(self) -> None:
+        now = time.monotonic()
+        tend_slots()
+        if now >= self.next_reconcile:
+            reconcile()
+            self.next_reconcile = now + settings.RECONCILE_INTERVAL.total_seconds()
+        if now >= self.next_texts:
+            sync_descriptions(shared_coolify(), settled_for=settings.DESCRIPTION_SETTLED_AFTER)
+            self.next_texts = now + settings.DESCRIPTION_SETTLED_AFTER.total_seconds() / 3
+        self._speak_for_bots()
+        time.sleep(settings.POLL_INTERVAL.total_seconds())
+
+    def _speak_for_bots(self) -> None:
+        """A bot whose container runs calls Botpool, which ends the wait for its start."""
+        started = {int(c["bot_id"]) for c in self.control.state()["containers"] if c["bot_id"]}
+        for bot in Bot.objects.filter(status=BotStatus.DEPLOYING, pk__in=started):
+            slot = get_slot_for_bot(bot)
+            if slot is not None:
+                mark_slot_running(slot, reason="The bot calls from its container", actor="bench")
+
+    def calls_by_kind(self) -> Counter[str]:
+        calls: Counter[str] = Counter()
+        for route, count in self.control.requests()["counts"].items():
+            method, path, _ = route.split()
+            calls[KINDS.get((method, path), f"{method} {path}")] += count
+        return calls
+
+
+def _calls(slots: int) -> list[Row]:
+    # As many build places as keep a meeting's length for all bots to start in.
+    with Pool(concurrent_builds=max(2, slots // 5)) as pool:
+        _make_slots(pool, slots)
+        starting = Spell(pool)
+        bots = [_ask() for _ in range(slots)]
+        pool.until(_nobody_deploys)
+        _settle(pool)
+        starting.end()
+        at_rest = Spell(pool)
+        pool.turn_for(minutes=5)
+        at_rest.end()
+        stopping = Spell(pool)
+        for start in range(0, slots, ENDING_TOGETHER):
+            for bot in bots[start : start + ENDING_TOGETHER]:
+                end_bot(bot, OVER)
+            pool.turn()
+        pool.until(_all_idle)
+        _settle(pool)
+        stopping.end()
+    return [
+        _per_bot(f"{slots} slots", [starting, stopping], bots=slots, at_rest=at_rest),
+        Row(
+            figure=f"Coolify calls a minute at rest, {slots} busy slots",
+            value=f"{at_rest.per_minute:.1f}",
+            reference=f"one call per slot and look: {2 * slots}",
+            ratio=at_rest.per_minute / (2 * slots),
+            aim="≤ 10 calls",
+            met=at_rest.per_minute <= 10,
+        ),
+    ]
+
+
+def _calls_with_a_queue() -> Row:
+    """Every slot that comes free is awaited, which is when Coolify is looked at most often."""
+    slots, seconds_between = 20, 15
+    with (
+        Pool(concurrent_builds=8) as pool,
+        override_settings(MAX_POOL_SIZES=dict.fromkeys(settings.MAX_POOL_SIZES, slots)),
+    ):
+        _make_slots(pool, slots)
+        bots = [_ask() for _ in range(2 * slots)]
+        pool.until(_nobody_deploys)
+        _settle(pool)
+        at_rest = Spell(pool)
+        pool.turn_for(minutes=5)
+        at_rest.end()
+        full = Spell(pool)
+        for bot in bots[:slots]:
+            end_bot(bot, OVER)
+            pool.turn_for(minutes=seconds_between / 60)
+        pool.until(lambda: not Bot.objects.filter(status="QUEUED").exists() and _nobody_deploys())
+        _settle(pool)
+        full.end()
+    return _per_bot(f"{slots} slots, always awaited", [full], bots=slots, at_rest=at_rest)
+
+
+def _per_bot(pool: str, spells: list["Spell"], *, bots: int, at_rest: "Spell") -> Row:
+    """What bots cost beside that which is spent at rest, whether there are bots or not."""
+    spent = sum((spell.calls for spell in spells), Counter())
+    minutes = sum(spell.minutes for spell in spells)
+    spent["looks"] -= round(at_rest.per_minute * minutes)
+    per_bot = spent.total() / bots
+    return Row(
+        figure=f"Coolify calls per bot from start to idle, {pool}",
+        value=f"{per_bot:.1f} ({_share_out(spent, bots)})",
+        reference="environment, start, stop: 3",
+        ratio=per_bot / 3,
+        aim="≤ 6 calls",
+        met=per_bot <= 6,
+    )
+
+
+def _share_out(calls: Counter[str], bots: int) -> str:
+    return ", ".join(f"{kind} {count / bots:.1f}" for kind, count in calls.most_common() if count)
+
+
+class Spell:
+    """The calls to Coolify in a spell of simulated time."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self.pool = pool
+        self.began = time.monotonic()
+        self.before = pool.calls_by_kind()
+
+    def end(self) -> None:
+        self.minutes = (time.monotonic() - self.began) * SPEED / 60
+        self.calls = self.pool.calls_by_kind() - self.before
+
+    @property
+    def per_minute(self) -> float:
+        return self.calls.total() / self.minutes
+
+
+def _nobody_deploys() -> bool:
+    return not Bot.objects.filter(status=BotStatus.DEPLOYING).exists()
+
+
+def _all_idle() -> bool:
+    return not Slot.objects.exclude(status="idle").exists()
+
+
+def _settle(pool: Pool) -> None:
+    """Let the descriptions catch up."""
+    pool.turn_for(minutes=2.25)
+
+
+def _make_slots(pool: Pool, slots: int) -> None:
+    """Slots that have run once, as in a pool that has been up for a while."""
+    bots = [_ask() for _ in range(slots)]
+    pool.until(_nobody_deploys)
+    for bot in bots:
+        end_bot(bot, OVER)
+    pool.until(_all_idle)
+    _settle(pool)
+
+
+def _schedule() -> Row:
+    bots, builds = 30, 2
+    with Pool(concurrent_builds=builds) as pool:
+        _make_slots(pool, bots)
+        begin = time.monotonic()
+        for _ in range(bots):
+            _ask()
+        pool.until(_nobody_deploys)
+        took = (time.monotonic() - begin) * SPEED
+        one = pool.simulator.settings.warm_pull_seconds + pool.simulator.settings.start_seconds
+    ideal = one * bots / builds
+    return Row(
+        figure=f"{bots} warm bots, {builds} build places: until all run",
+        value=f"{took:.0f} s (simulated)",
+        reference=f"ideal schedule {ideal:.0f} s",
+        ratio=took / ideal,
+        aim="≤ 1.3",
+        met=took / ideal <= 1.3,
+    )
+
+
+def _ask() -> Bot:
+    config = {"simulate": {"plan": "normal", "meetingSeconds": 1e9}}
+    return request_bot(
+        BotRequest(
+            meeting_url="https://meet.google.com/abc-defg-hij",
+            platform="google-meet",
+            config=config,
+        ),
+        actor="bench",
+    )
+
+
+def _empty() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "TRUNCATE bots_bot, bots_botevent, slots_slot, slots_slottransition, slots_deployment,"
+            " slots_warmimage, slots_finding, queues_queueentry RESTART IDENTITY CASCADE"
+        )

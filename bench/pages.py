@@ -1,0 +1,96 @@
+"""The pages at 100 slots beside an empty page, and what open dashboards cost while nothing moves.
+
+In one process, with the whole of Django around it. The cost of an open page is the processor time
+of this process; PostgreSQL's share of it is shown beside.
+"""
+
+import re
+import time
+from statistics import median
+
+import psutil
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from bench.table import Row
+from bots.request import BotRequest, request_bot
+
+SLOTS = 100
+CALLS = 30
+OPEN_PAGES = 50
+ROUNDS = 13  # as long as a session stays admitted
+POLL_INTERVAL = 1.2  # seconds, as in static/botpool/live.js
+EMPTY_PAGE = "/activity/?show=operators"
+PAGES = ("/", "/slots/", "/bots/", "/queue/", "/deployments/", "/activity/")
+
+
+def run() -> list[Row]:
+    user = User.objects.create_superuser("bench")
+    clients = [Client(headers={"Host": "localhost"}) for _ in range(OPEN_PAGES)]
+    for client in clients:
+        client.force_login(user)
+    _fill()
+    return [*_times(clients[0]), *(_cost_at_rest(clients, page) for page in ("/", "/slots/"))]
+
+
+def _fill() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE bots_bot, slots_slot, queues_queueentry CASCADE")
+    request = BotRequest(meeting_url="https://meet.google.com/abc-defg-hij", platform="google-meet")
+    for _ in range(SLOTS):
+        request_bot(request, actor="bench")
+
+
+def _times(client: Client) -> list[Row]:
+    taken: dict[str, list[float]] = {page: [] for page in (EMPTY_PAGE, *PAGES)}
+    for _ in range(CALLS):
+        for page, times in taken.items():
+            begin = time.perf_counter()
+            assert client.get(page).status_code == 200
+            times.append(1000 * (time.perf_counter() - begin))
+    empty = median(taken[EMPTY_PAGE])
+    return [_beside_empty(page, median(taken[page]), empty) for page in PAGES]
+
+
+def _beside_empty(page: str, taken: float, empty: float) -> Row:
+    return Row(
+        figure=f"page {page} at {SLOTS} slots",
+        value=f"{taken:.1f} ms",
+        reference=f"an empty page: {empty:.1f} ms",
+        ratio=taken / empty,
+        aim="at most 2",
+        met=taken / empty <= 2,
+    )
+
+
+def _cost_at_rest(clients: list[Client], page: str) -> Row:
+    shown = re.search(r'data-version="(\w+)"', clients[0].get(page).text)
+    assert shown is not None
+    for client in clients:
+        client.get(f"{page}?live={shown[1]}", headers={"HX-Request": "true"})
+    calls, begin, database = ROUNDS * len(clients), time.process_time(), _database_seconds()
+    for client in clients * ROUNDS:
+        time.sleep(POLL_INTERVAL / OPEN_PAGES)
+        answer = client.get(f"{page}?live={shown[1]}", headers={"HX-Request": "true"})
+        assert answer.status_code == 204
+    polls = OPEN_PAGES / POLL_INTERVAL / calls
+    share = (time.process_time() - begin) * polls
+    of_database = (_database_seconds() - database) * polls
+    return Row(
+        figure=f"{OPEN_PAGES} open pages {page} at rest",
+        value=f"{share:.3f} of a core",
+        reference=f"a tenth of a core (PostgreSQL: {of_database:.3f})",
+        ratio=share / 0.1,
+        aim="at most 1",
+        met=share <= 0.1,
+    )
+
+
+def _database_seconds() -> float:
+    """Processor time of the server process of this connection."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+    used = psutil.Process(pid).cpu_times()
+    return float(used.user + used.system)

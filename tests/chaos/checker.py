@@ -1,0 +1,245 @@
+"""Proves from the evidence that nothing went wrong that must not, whatever was broken meanwhile.
+
+Each claim is a function that yields what speaks against it. Where Coolify itself lied, the claims
+say what can be asked of Botpool:
+
+- A bot is never in two meetings at once, whatever Coolify says.
+- There are never two containers for a bot at once, except where Coolify forgot an application
+  and left its container running: of that one nobody can know. It finds itself unassigned at its
+  first call, so the claim above holds for it, too.
+- A container in whose meeting a bot is may be taken away only if the bot's end came first, by its
+  client, an operator, or itself; or because it was silent for as long as that takes, or its
+  container was down. A bot that lived and could call is never given up.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from coolify.simulator.record import bots_in_two_containers, bots_in_two_meetings, overlapping
+from tests.chaos import scale
+from tests.chaos.evidence import ENDS, Bot, Event, Evidence
+
+BY_BOTPOOL = ("stopped", "application deleted", "replaced by a new deployment")
+IN_MEETING = ("JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL")
+CONTAINER_EVIDENCE = scale.TIMES["CONTAINER_EVIDENCE"] / 1000
+# Between the look at the line and the line of history that follows from it.
+BLINK = 0.5
+
+
+def violations(evidence: Evidence) -> list[str]:
+    claims = (
+        every_accepted_bot_ended_exactly_once,
+        nobody_was_accepted_without_asking,
+        bots_end_for_reasons_that_are_there,
+        no_bot_in_two_places,
+        no_slot_with_two_bots,
+        no_container_without_assignment,
+        no_live_meeting_was_stopped,
+        no_living_bot_was_given_up,
+        one_cold_pull_at_a_time,
+        queue_order_was_kept,
+    )
+    return [f"{told}" for claim in claims for told in claim(evidence)]
+
+
+def _with_history(evidence: Evidence, text: str, *bot_ids: int) -> str:
+    lines = [line for bot_id in bot_ids for line in evidence.history(bot_id)]
+    return "\n      ".join([text, *lines])
+
+
+# --- Bots ------------------------------------------------------------------------------------
+
+
+def every_accepted_bot_ended_exactly_once(evidence: Evidence) -> Iterator[str]:
+    for accepted in evidence.clients.accepted:
+        bot_id = accepted.bot_id
+        ends = [each for each in evidence.events_of[bot_id] if each.to_status in ENDS]
+        if bot_id not in evidence.bots:
+            yield f"bot {bot_id} was accepted and is lost"
+        elif len(ends) != 1 or evidence.bots[bot_id].status != ends[0].to_status:
+            yield _with_history(evidence, f"bot {bot_id} ended {len(ends)} times", bot_id)
+    for refused in evidence.clients.refused:
+        yield f"a client was refused or never answered: {refused}"
+
+
+def nobody_was_accepted_without_asking(evidence: Evidence) -> Iterator[str]:
+    """Clients ask again after a lost answer, with the same Idempotency-Key: for one bot only."""
+    ids = [accepted.bot_id for accepted in evidence.clients.accepted]
+    if len(set(ids)) != len(ids):
+        yield f"two wishes were answered with one bot: {sorted(ids)}"
+    for bot_id in sorted(set(evidence.bots) - set(ids)):
+        yield _with_history(evidence, f"nobody knows of bot {bot_id}", bot_id)
+
+
+def bots_end_for_reasons_that_are_there(evidence: Evidence) -> Iterator[str]:
+    clients = evidence.clients
+    released = {name for _, name in clients.released}
+    for bot in evidence.bots.values():
+        if bot.status == "CANCELLED" and bot.id not in clients.cancelled:
+            yield _with_history(evidence, f"bot {bot.id}: nobody cancelled it", bot.id)
+        by_operator = bot.failure_reason.startswith("Released by operator")
+        if by_operator and bot.slot_name not in released:
+            yield _with_history(evidence, f"bot {bot.id}: nobody released its slot", bot.id)
+        if bot.failure_reason.startswith("waited ") and _waited(evidence, bot) < bot.queue_timeout:
+            yield _with_history(evidence, f"bot {bot.id} expired before its time", bot.id)
+
+
+def _waited(evidence: Evidence, bot: Bot) -> float:
+    joined = [event.at for event in evidence.events_of[bot.id] if event.to_status == "QUEUED"]
+    return (bot.ended_at or 0.0) - joined[-1] + 0.01
+
+
+# --- Slots and containers --------------------------------------------------------------------
+
+
+def no_bot_in_two_places(evidence: Evidence) -> Iterator[str]:
+    for bot_id in bots_in_two_meetings(evidence.containers):
+        yield _with_history(evidence, f"bot {bot_id} was in two meetings at once", int(bot_id))
+    survivors = evidence.survivors()
+    known = [each for each in evidence.containers if each["id"] not in survivors]
+    for bot_id in bots_in_two_containers(known):
+        yield _with_history(evidence, f"bot {bot_id} had two containers at once", int(bot_id))
+
+
+def no_slot_with_two_bots(evidence: Evidence) -> Iterator[str]:
+    holders: dict[int, Any] = {}
+    numbers: dict[int, str] = {}
+    for each in evidence.transitions:
+        held = holders.get(each.slot_id)
+        if each.is_assignment and held is not None:
+            yield f"{each.slot_name} was given away while it was held:\n      {held}\n      {each}"
+        if numbers.setdefault(each.slot_id, each.slot_name) != each.slot_name:
+            yield f"slot {each.slot_id} has two names: {numbers[each.slot_id]}, {each.slot_name}"
+        if each.is_assignment:
+            holders[each.slot_id] = each
+        elif each.to_status not in ("deploying", "busy"):
+            holders[each.slot_id] = None
+    if len(set(numbers.values())) != len(numbers):
+        yield f"two slots have one name: {sorted(numbers.values())}"
+    survivors = evidence.survivors()
+    for uuid in overlapping(
+        (each["application_uuid"], each["started_at"], each["ended_at"])
+        for each in evidence.containers
+        if each["id"] not in survivors
+    ):
+        yield f"two containers ran in the application {uuid} at once"
+
+
+def no_container_without_assignment(evidence: Evidence) -> Iterator[str]:
+    given = {
+        (each.slot_name, each.bot_id, each.epoch)
+        for each in evidence.transitions
+        if each.is_assignment
+    }
+    names = {each.coolify_uuid: each.slot_name for each in evidence.transitions}
+    for each in evidence.containers:
+        if each["bot_id"] is None:
+            yield f"container {each['id']} of {each['application_uuid']} knows no bot"
+            continue
+        told = (names.get(each["application_uuid"], "?"), int(each["bot_id"]), each["epoch"])
+        if told not in given:
+            text = f"container {each['id']} ran as {told}, which was never assigned"
+            yield _with_history(evidence, text, int(each["bot_id"]))
+
+
+# --- Meetings --------------------------------------------------------------------------------
+
+
+def no_live_meeting_was_stopped(evidence: Evidence) -> Iterator[str]:
+    for container in evidence.containers:
+        if _was_cut_short(container) and not _cut_by_us(evidence, container):
+            bot_id = int(container["bot_id"])
+            end = evidence.end_of(bot_id)
+            ended_before = end is not None and end.at <= container["ended_at"]
+            if not ended_before or not _may_end_a_meeting(evidence, container, end):
+                yield _with_history(evidence, f"the meeting of bot {bot_id} was stopped", bot_id)
+
+
+def _was_cut_short(container: dict[str, Any]) -> bool:
+    last = container["past_lives"][-1] if container["past_lives"] else None
+    return (
+        last is not None
+        and container["end_reason"] in BY_BOTPOOL
+        and last["reason"] == container["end_reason"]  # it ran until then
+        and last["reported"] in IN_MEETING
+        and not last["toldToLeave"]
+    )
+
+
+def _cut_by_us(evidence: Evidence, container: dict[str, Any]) -> bool:
+    deleted = container["end_reason"] == "application deleted"
+    return deleted and container["application_uuid"] in evidence.havoc.deleted
+
+
+def _may_end_a_meeting(evidence: Evidence, container: dict[str, Any], end: Event | None) -> bool:
+    if end is None:
+        return False
+    by_people = end.to_status == "CANCELLED" or end.reason.startswith("Released by operator")
+    by_itself = end.actor == f"bot:{end.bot_id}"
+    silent = container["plan"].get("name") == "silent" and end.reason.startswith("Heartbeat lost")
+    was_down = len(container["past_lives"]) > 1 and end.reason.startswith("Container gone")
+    return by_people or by_itself or silent or was_down
+
+
+def no_living_bot_was_given_up(evidence: Evidence) -> Iterator[str]:
+    """Failed for its silence although it lived, without a break, for as long as that takes."""
+    windows = {"Heartbeat lost": scale.HEARTBEAT_TIMEOUT, "Container gone": CONTAINER_EVIDENCE}
+    for bot in evidence.bots.values():
+        kind = bot.failure_reason.split(":")[0]
+        if kind not in windows or bot.ended_at is None:
+            continue
+        begin, end = bot.ended_at - windows[kind], bot.ended_at
+        if any(_lived(each, begin, end) for each in evidence.containers_of[bot.id]):
+            yield _with_history(evidence, f"bot {bot.id} lived and was given up", bot.id)
+
+
+def _lived(container: dict[str, Any], begin: float, end: float) -> bool:
+    if container["plan"].get("name") == "silent":
+        return False
+    present = (container["life_started_at"], container["ended_at"] or 1e12, container["joined_at"])
+    lives = [(x["startedAt"], x["endedAt"], x["joinedAt"]) for x in container["past_lives"]]
+    running = [present] if container["state"] == "running" else []
+    return any(
+        joined is not None and joined <= begin and ended >= end
+        for _, ended, joined in [*lives, *running]
+    )
+
+
+# --- Images and the queue --------------------------------------------------------------------
+
+
+def one_cold_pull_at_a_time(evidence: Evidence) -> Iterator[str]:
+    for pull in evidence.pulls:
+        if pull["cold"] and pull["overlapped"]:
+            yield f"two cold pulls of one image at once: {pull}"
+
+
+def queue_order_was_kept(evidence: Evidence) -> Iterator[str]:
+    """Whoever got a slot went ahead of nobody whose turn was earlier and who stood in line."""
+    waits = _waits_by_platform(evidence)
+    for event in evidence.events:
+        if event.to_status == "DEPLOYING":
+            bot = evidence.bots[event.bot_id]
+            for other, begin, end in waits[bot.platform]:
+                stood = begin < event.at - BLINK and end > event.committed
+                if other.id != bot.id and stood and _turn(other) < _turn(bot):
+                    text = f"bot {bot.id} went ahead of bot {other.id}"
+                    yield _with_history(evidence, text, bot.id, other.id)
+
+
+def _waits_by_platform(evidence: Evidence) -> dict[str, list[tuple[Bot, float, float]]]:
+    """From when on others could see each waiter in line, and until when it stood there."""
+    waits: dict[str, list[tuple[Bot, float, float]]] = defaultdict(list)
+    for bot in evidence.bots.values():
+        told = evidence.events_of[bot.id]
+        for event, following in zip(told, [*told[1:], None], strict=True):
+            if event.to_status == "QUEUED":
+                expired = event.at + bot.queue_timeout
+                end = min(following.at, expired) if following else expired
+                waits[bot.platform].append((bot, event.committed, end))
+    return waits
+
+
+def _turn(bot: Bot) -> float:
+    return bot.created_at + bot.priority * scale.QUEUE_AGEING

@@ -1,0 +1,165 @@
+"""What is left after a run: the histories in the database and the simulator's own record.
+
+Read with plain SQL and as plain values: nothing of Botpool's own logic is asked.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos.clients import Clients
+from tests.chaos.fleet import Fleet
+from tests.chaos.havoc import Havoc
+
+ENDS = ("DONE", "FAILED", "CANCELLED")
+_SECONDS = "extract(epoch FROM {0})::float8 AS {0}"
+
+
+@dataclass(frozen=True)
+class Bot:
+    id: int
+    platform: str
+    status: str
+    priority: int
+    failure_reason: str
+    slot_name: str
+    created_at: float
+    ended_at: float | None
+    queue_timeout: float
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of a bot's history; `committed` is when it became true for all others."""
+
+    id: int
+    bot_id: int
+    at: float
+    from_status: str
+    to_status: str
+    reason: str
+    actor: str
+    slot_name: str
+    epoch: int | None
+    committed: float
+
+    def __str__(self) -> str:
+        move = f"{self.from_status or 'new'} → {self.to_status}"
+        where = f" in {self.slot_name} epoch {self.epoch}" if self.slot_name else ""
+        return f"{self.at:.2f} bot {self.bot_id}: {move}{where} by {self.actor}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Transition:
+    id: int
+    slot_id: int
+    slot_name: str
+    at: float
+    from_status: str
+    to_status: str
+    reason: str
+    bot_id: int | None
+    epoch: int
+    coolify_uuid: str
+    actor: str
+
+    @property
+    def is_assignment(self) -> bool:
+        return self.to_status == "deploying" and self.from_status != "deploying"
+
+    def __str__(self) -> str:
+        move = f"{self.from_status or 'new'} → {self.to_status}"
+        return (
+            f"{self.at:.2f} {self.slot_name} epoch {self.epoch} bot {self.bot_id}: {move}"
+            f" by {self.actor}: {self.reason}"
+        )
+
+
+@dataclass
+class Evidence:
+    bots: dict[int, Bot]
+    events: list[Event]
+    transitions: list[Transition]
+    containers: list[dict[str, Any]]
+    pulls: list[dict[str, Any]]
+    told: list[dict[str, Any]]
+    clients: Clients
+    havoc: Havoc
+
+    def __post_init__(self) -> None:
+        self.events_of: dict[int, list[Event]] = defaultdict(list)
+        for event in self.events:
+            self.events_of[event.bot_id].append(event)
+        self.containers_of: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for container in self.containers:
+            if container["bot_id"] is not None:
+                self.containers_of[int(container["bot_id"])].append(container)
+
+    def end_of(self, bot_id: int) -> Event | None:
+        return next((each for each in self.events_of[bot_id] if each.to_status in ENDS), None)
+
+    def history(self, bot_id: int) -> list[str]:
+        lines = [(event.at, str(event)) for event in self.events_of[bot_id]]
+        for each in self.containers_of[bot_id]:
+            until = f"{each['ended_at']:.2f}" if each["ended_at"] else "now"
+            lives = [
+                f"{life['startedAt']:.2f}–{life['endedAt']:.2f} {life['reason']}"
+                f" ({life['reported']})"
+                for life in each["past_lives"]
+            ]
+            text = (
+                f"{each['started_at']:.2f} container {each['id']} epoch {each['epoch']} until"
+                f" {until} ({each['end_reason']}), plan {each['plan'].get('name')}, {lives}"
+            )
+            lines.append((each["started_at"], text))
+        return [text for _, text in sorted(lines)]
+
+    def survivors(self) -> set[int]:
+        """Containers that lived on when Coolify forgot their application: a lie of Coolify's."""
+        deleted: dict[str, float] = {}
+        for each in self.told:
+            if each["kind"] == "application deleted":
+                deleted.setdefault(each["application"], each["at"])
+        return {
+            each["id"]
+            for each in self.containers
+            if each["application_uuid"] in deleted
+            and (each["ended_at"] or 1e12) > deleted[each["application_uuid"]] + 0.001
+        }
+
+
+def collect(fleet: Fleet, clients: Clients, havoc: Havoc) -> Evidence:
+    record = fleet.control.record()
+    return Evidence(
+        bots={bot.id: bot for bot in _bots(fleet)},
+        events=_events(fleet),
+        transitions=_transitions(fleet),
+        containers=record["containers"],
+        pulls=record["pulls"],
+        told=record["events"],
+        clients=clients,
+        havoc=havoc,
+    )
+
+
+def _bots(fleet: Fleet) -> list[Bot]:
+    times = ", ".join(_SECONDS.format(name) for name in ("created_at", "ended_at", "queue_timeout"))
+    plain = "id, platform, status, priority, failure_reason, slot_name"
+    return [Bot(*row) for row in fleet.ask(f"SELECT {plain}, {times} FROM bots_bot ORDER BY id")]
+
+
+def _events(fleet: Fleet) -> list[Event]:
+    rows = fleet.ask(
+        f"SELECT id, bot_id, {_SECONDS.format('at')}, from_status, to_status, reason, actor,"
+        " slot_name, epoch, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8"
+        " FROM bots_botevent ORDER BY id"
+    )
+    return [Event(*row) for row in rows]
+
+
+def _transitions(fleet: Fleet) -> list[Transition]:
+    rows = fleet.ask(
+        f"SELECT id, slot_id, slot_name, {_SECONDS.format('at')}, from_status, to_status, reason,"
+        " bot_id, epoch, coolify_uuid, actor FROM slots_slottransition ORDER BY id"
+    )
+    return [Transition(*row) for row in rows]

@@ -1,0 +1,219 @@
+"""Two nodes of Botpool around one PostgreSQL and one simulated Coolify, all of it breakable."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import requests
+
+from botpool import postgres
+from coolify.simulator.control_client import SimulatorControl
+from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_TOKEN, Settings
+from coolify.simulator.simulator import Simulator
+from tests.chaos import scale
+from tests.chaos.members import Keeper, Member, clean_environment, with_log
+from tests.chaos.skew import with_skewed_clock
+from tests.processes import ROOT, free_port, wait_until
+
+NODES = 2
+# By how many seconds the clock of the second node is wrong: that is minutes to days of operation.
+SKEWS = (0, 45, -45, 3600, -3600)
+WEB_PATIENCE = 3.0
+MANAGE = [sys.executable, str(ROOT / "manage.py")]
+
+
+@dataclass
+class Fleet:
+    directory: Path
+    server: postgres.Server
+    simulator: Simulator
+    control: SimulatorControl
+    keeper: Keeper
+    url: str
+    keys: dict[str, str]
+    environment: dict[str, str]
+    skew: int
+
+    def members(self, word: str) -> list[Member]:
+        return [member for member in self.keeper.members if member.name.startswith(word)]
+
+    def ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Past the gates, straight to the server."""
+        return ask(self.server, sql, *parameters)
+
+    def end_all_connections(self) -> None:
+        self.ask(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+
+    def kill_postgres(self) -> None:
+        pid = int((self.server.cluster / "postmaster.pid").read_text().split()[0])
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    def start_postgres(self) -> None:
+        wait_until(self.server.is_gone, what="the killed PostgreSQL is gone")
+        self.server.start(throw_away=True)
+
+    def logged(self, *words: str) -> list[str]:
+        """The lines of all logs in which one of these words occurs."""
+        return [
+            f"{file.stem}: {line.strip()}"
+            for file in sorted((self.directory / "logs").glob("*.log"))
+            for line in file.read_text(errors="replace").splitlines()
+            if any(word in line for word in words)
+        ]
+
+    def is_ready(self) -> bool:
+        with suppress(requests.RequestException):
+            return requests.get(f"{self.url}/readyz", timeout=5).status_code == 200
+        return False
+
+
+def ask(server: postgres.Server, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    where = {"host": str(server.socket_dir), "port": postgres.PORT}
+    with psycopg.connect(user="botpool", dbname="botpool", autocommit=True, **where) as connection:
+        cursor = connection.execute(sql, parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def running_fleet(directory: Path, *, seed: int) -> Iterator[Fleet]:
+    with ExitStack() as stack:
+        server = stack.enter_context(postgres.running(directory, throw_away=True))
+        _prepare_postgres(server)
+        simulator = stack.enter_context(Simulator(_coolify(seed)))
+        control = stack.enter_context(closing(SimulatorControl(simulator.url)))
+        web_port = free_port()
+        environment = _environment(directory, simulator=simulator, web_port=web_port)
+        keys = _set_up(environment, server)
+        skew = random.Random(seed).choice(SKEWS)
+        members = [*_gates_and_nodes(directory, environment, server, web_port=web_port, skew=skew)]
+        fleet = Fleet(
+            directory=directory,
+            server=server,
+            simulator=simulator,
+            control=control,
+            keeper=Keeper(members),
+            url=f"http://127.0.0.1:{web_port}",
+            keys=keys,
+            environment=_directly(environment, server),
+            skew=skew,
+        )
+        stack.callback(fleet.keeper.stop)
+        fleet.keeper.start()
+        wait_until(fleet.is_ready, what="the fleet is ready", timeout=120)
+        yield fleet
+
+
+def _prepare_postgres(server: postgres.Server) -> None:
+    """A kill must lose no commit, and the checker wants to know when each was made."""
+    ask(server, "ALTER SYSTEM SET synchronous_commit = on")
+    ask(server, "ALTER SYSTEM SET track_commit_timestamp = on")
+    server.stop()
+    server.start(throw_away=True)
+
+
+def _coolify(seed: int) -> Settings:
+    return Settings(
+        speed=scale.SPEED,
+        seed=seed,
+        servers=list(scale.SERVERS),
+        rate_limit=None,
+        bot_threads=32,
+        job_workers=8,
+    )
+
+
+def _environment(directory: Path, *, simulator: Simulator, web_port: int) -> dict[str, str]:
+    return {
+        **clean_environment(),
+        **scale.environment(),
+        "BOTPOOL_DATA_DIR": str(directory),
+        "SECRET_KEY": "chaos-" * 10,
+        "BOTPOOL_PUBLIC_URL": f"http://127.0.0.1:{web_port}",
+        "COOLIFY_API_URL": simulator.api_url,
+        "COOLIFY_API_TOKEN": DEFAULT_TOKEN,
+        "COOLIFY_PROJECT_UUID": DEFAULT_PROJECT,
+        "COOLIFY_SERVER_UUID": ",".join(scale.SERVERS),
+    }
+
+
+def _directly(environment: dict[str, str], server: postgres.Server) -> dict[str, str]:
+    path = str(server.socket_dir).replace("/", "%2F")
+    return {**environment, "DATABASE_URL": f"postgres://botpool@{path}:{postgres.PORT}/botpool"}
+
+
+def _set_up(environment: dict[str, str], server: postgres.Server) -> dict[str, str]:
+    direct = _directly(environment, server)
+    manage("migrate", "--verbosity", "0", env=direct)
+    return {
+        role: manage("create_api_key", role, "--role", role, env=direct).split()[-1]
+        for role in ("client", "operator")
+    }
+
+
+def manage(*words: str, env: dict[str, str]) -> str:
+    done = subprocess.run([*MANAGE, *words], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _gates_and_nodes(
+    directory: Path,
+    environment: dict[str, str],
+    server: postgres.Server,
+    *,
+    web_port: int,
+    skew: int,
+) -> Iterator[Member]:
+    socket = f"{server.socket_dir}/.s.PGSQL.{postgres.PORT}"
+    web_ports = [free_port() for _ in range(NODES)]
+    logs = directory / "logs"
+    to_web = [f"127.0.0.1:{port}" for port in web_ports]
+    yield _gate("gate to web", web_port, to_web, environment, logs, patience=WEB_PATIENCE)
+    for number, port in enumerate(web_ports, start=1):
+        gate_port = free_port()
+        yield _gate(f"gate to postgres {number}", gate_port, [socket], environment, logs)
+        own = {**environment, "DATABASE_URL": f"postgres://botpool@127.0.0.1:{gate_port}/botpool"}
+        if number == NODES and skew:
+            own |= with_skewed_clock(directory, seconds=skew)
+        for name, command in _parts(port).items():
+            name = f"{name} {number}"
+            yield Member(name=name, command=command, environment=own, log=with_log(logs, name))
+
+
+def _gate(
+    name: str,
+    port: int,
+    to: list[str],
+    environment: dict[str, str],
+    logs: Path,
+    *,
+    patience: float | None = None,
+) -> Member:
+    words = [word for address in to for word in ("--to", address)]
+    words += ["--patience", str(patience)] if patience else []
+    file = str(ROOT / "tests" / "chaos" / "gate.py")
+    command = [sys.executable, "-P", file, "--port", str(port), *words]
+    return Member(name=name, command=command, environment=environment, log=with_log(logs, name))
+
+
+def _parts(web_port: int) -> dict[str, list[str]]:
+    gunicorn = [sys.executable, "-m", "gunicorn", "botpool.wsgi:application"]
+    gunicorn += ["--bind", f"127.0.0.1:{web_port}", "--workers", "1", "--threads", "4"]
+    gunicorn += ["--timeout", "10", "--chdir", str(ROOT), "--no-control-socket"]
+    return {
+        "web": [*gunicorn, "--log-level", "warning"],
+        "worker": [*MANAGE, "worker"],
+        "ticker": [*MANAGE, "ticker"],
+    }

@@ -1,0 +1,65 @@
+"""One run: a fleet, its clients and the havoc; then quiet, and the checker."""
+
+import random
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.checker import violations
+from tests.chaos.clients import Clients, draw_wishes
+from tests.chaos.evidence import Evidence, collect
+from tests.chaos.fleet import Fleet, running_fleet
+from tests.chaos.havoc import Havoc, draw_blows
+from tests.chaos.report import figures
+from tests.chaos.settling import broken_rules, settle
+from tests.processes import new_data_dir
+
+BOTS_PER_SECOND = 1.0
+SECONDS_BETWEEN_BLOWS = 1.5
+SECONDS_BETWEEN_RELEASES = 12.0
+
+
+@dataclass
+class Outcome:
+    violations: list[str]
+    figures: dict[str, Any]
+    told: list[str] = field(default_factory=list)
+
+
+def run(*, seed: int, seconds: float, keep_logs_in: Path | None = None) -> Outcome:
+    with new_data_dir() as directory, running_fleet(directory, seed=seed) as fleet:
+        try:
+            return _run(fleet, seed=seed, seconds=seconds)
+        finally:
+            if keep_logs_in is not None:
+                shutil.copytree(directory / "logs", keep_logs_in, dirs_exist_ok=True)
+
+
+def _run(fleet: Fleet, *, seed: int, seconds: float) -> Outcome:
+    dice = random.Random(seed)
+    clients, havoc = Clients(fleet.url, fleet.keys), Havoc(fleet)
+    wishes = draw_wishes(dice, seconds=seconds, per_second=BOTS_PER_SECOND)
+    blows = draw_blows(dice, seconds=seconds, every=SECONDS_BETWEEN_BLOWS)
+    count = int(seconds / SECONDS_BETWEEN_RELEASES)
+    releases = [(dice.uniform(0, seconds), dice.randrange(1000)) for _ in range(count)]
+    until_all_are_answered = clients.fulfil(wishes, releases=releases)
+    havoc.strike(blows)
+    havoc.make_good()
+    until_all_are_answered()
+    took, stuck = settle(fleet, clients, havoc)
+    evidence = collect(fleet, clients, havoc)
+    found = [*stuck, *violations(evidence), *broken_rules(fleet), *_surprises(fleet)]
+    return Outcome(found, _figures(fleet, evidence, took), havoc.told)
+
+
+def _surprises(fleet: Fleet) -> list[str]:
+    """What the database refused. The guards above its constraints should let nothing get there."""
+    return [f"logged: {line}" for line in fleet.logged("IntegrityError", "deadlock detected")]
+
+
+def _figures(fleet: Fleet, evidence: Evidence, took: float) -> dict[str, Any]:
+    calls = fleet.control.requests()["total"]
+    restarts = fleet.keeper.restarts
+    told = figures(evidence, settled_after=took, restarts=restarts, calls=calls)
+    return {**told, "clock of the second node, s": f"{fleet.skew:+d}"}

@@ -1,0 +1,54 @@
+"""Coolify at 60 times its speed, and Botpool's times in proportion, so that a minute of chaos is
+an hour of operation. A heartbeat is the exception: the simulator's floor is a second."""
+
+SPEED = 60.0
+PLATFORMS = ("google-meet", "teams", "zoom")
+SERVERS = ("chaos-server-1", "chaos-server-2")
+POOL_SIZE = 4
+HEARTBEAT_TIMEOUT = 15.0
+# Longer than every lease: slots 2 s, ticker 3 s, reconciler 10 s.
+LONGER_THAN_EVERY_LEASE = 12.0
+QUEUE_AGEING = 0.05  # seconds that one step of priority is worth
+
+TIMES = {
+    "POLL_INTERVAL": 300,
+    "WATCH_INTERVAL": 300,
+    "DEPLOY_POLL_INTERVAL": 1_000,
+    "DEPLOY_GRACE_PERIOD": 3_000,
+    "DEPLOY_TIMEOUT": 25_000,
+    "DEPLOY_STUCK_AFTER": 30_000,
+    "STOP_CONFIRM_AFTER": 2_500,
+    "STOP_RETRY_AFTER": 1_500,
+    "STOP_STUCK_AFTER": 30_000,
+    "HEARTBEAT_TIMEOUT": int(HEARTBEAT_TIMEOUT * 1000),
+    "HEARING_GAP": 6_000,
+    "RECONCILE_INTERVAL": 1_000,
+    "RECONCILE_LOCK_TTL": 1_000,
+    "CONTAINER_EVIDENCE": 2_500,
+    "PENDING_LOST_AFTER": 2_000,
+    "RECOVERY_PAUSE": 500,
+    "ORPHAN_KEPT_FOR": 60_000,
+    "DESCRIPTION_INTERVAL": 1_000,
+    "DESCRIPTION_SETTLED_AFTER": 2_000,
+    "SERVER_INTERVAL": 10_000,
+    "SAMPLE_INTERVAL": 5_000,
+    "LOCK_TTL": 2_000,
+    "WORKER_HEARTBEAT_INTERVAL": 1_000,
+    "WORKER_SILENCE_LIMIT": 12_000,
+    "QUEUE_AGEING": int(QUEUE_AGEING * 1000),
+    "DEFAULT_QUEUE_TIMEOUT": 60_000,
+    "IMAGE_WARM_FOR": 20_000,
+}
+
+
+def environment() -> dict[str, str]:
+    return {
+        **{name: str(value) for name, value in TIMES.items()},
+        "MAX_POOL_SIZE": str(POOL_SIZE),
+        "RECOVERY_ATTEMPTS": "4",
+        "COOLIFY_RATE_LIMIT": "20000",
+        "API_RATE_LIMIT": "0",
+        "WORKERS": "2",
+        "LOG_LEVEL": "INFO",
+        "PYTHONUNBUFFERED": "1",
+    }

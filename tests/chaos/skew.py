@@ -1,0 +1,24 @@
+"""Hosts whose clocks are wrong: a small library in C, preloaded into their processes."""
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("skew.c")
+
+
+def with_skewed_clock(directory: Path, *, seconds: int) -> dict[str, str]:
+    """Variables for such a process; none where there is no compiler for the library."""
+    library = _library(directory)
+    return {"LD_PRELOAD": str(library), "SKEW_SECONDS": str(seconds)} if library else {}
+
+
+@cache
+def _library(directory: Path) -> Path | None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    library = directory / "skew.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
+    return library

@@ -1,0 +1,119 @@
+"""The alerts and the dashboard ask for metrics, and for labels and values, that exist."""
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from botpool.counting import count_history
+from botpool.models import PeriodicWork
+from botpool.periodic import WORKS
+from coolify.calls import CallClass
+from coolify.models import CallCount
+from slots.finding import Finding, FindingKind
+from slots.models import Lease, SlotTransition
+from tests.factories import SlotFactory
+from tests.ops.history import a_deployment, an_ended_bot, time_passes
+
+pytestmark = pytest.mark.django_db
+
+OPS = Path(__file__).parents[2] / "ops"
+SELECTOR = re.compile(r"(botpool_[a-z_]+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'([a-z_]+)\s*(=~|=)\s*"([^"]*)"')
+
+# What is in the metrics only once it has happened.
+KNOWN_VALUES = {
+    "status": {"idle", "busy", "error", "deploying", "stopping"},
+    "work": {work.name for work in WORKS},
+    "class": set(CallClass),
+    "kind": set(FindingKind.values),
+    "outcome": {"granted", "refused", "failed", "repaired", "passed"},
+    "result": {"finished", "failed", "timed_out", "cancelled"},
+    "failure": {"infrastructure", "meeting", ""},
+    "image": {"warm", "waited", "pulled"},
+}
+
+
+def alerts() -> list[dict]:
+    (group,) = yaml.safe_load((OPS / "alerts.yml").read_text())["groups"]
+    return group["rules"]
+
+
+def dashboard() -> dict:
+    return json.loads((OPS / "grafana-dashboard.json").read_text())
+
+
+def expressions() -> list[str]:
+    panels = [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    return [rule["expr"] for rule in alerts()] + asked
+
+
+@pytest.fixture
+def samples(client) -> dict[str, set[str]]:
+    """The labels of every sample there can be."""
+    bot = an_ended_bot(waited=1, started=1)
+    a_deployment(bot=bot, slot=SlotFactory())
+    earlier = bot.ended_at - timedelta(minutes=1)
+    Finding.objects.create(kind=FindingKind.TOO_MANY, subject="x", reason="x", ended_at=earlier)
+    SlotTransition.objects.create(slot_id=1, at=earlier, to_status="idle", reason="x", epoch=0)
+    Lease.objects.create(key="slot:1")
+    CallCount.objects.create(call_class="urgent", name="start", outcome="granted", total=1)
+    for work in WORKS:
+        PeriodicWork.objects.create(name=work.name, finished_at=bot.ended_at)
+    time_passes()
+    count_history()
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(client.get("/metrics").content.decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def test_they_ask_for_metrics_and_labels_that_exist(samples):
+    asked = [match for expr in expressions() for match in SELECTOR.finditer(expr)]
+    assert len(asked) > 40
+    for match in asked:
+        assert match[1] in samples, match[1]
+        for label, _, _ in MATCHER.findall(match[2] or ""):
+            assert label in samples[match[1]], match[0]
+
+
+def test_they_group_by_labels_that_exist(samples):
+    for expr in expressions():
+        metrics = [match[1] for match in SELECTOR.finditer(expr)]
+        for labels in re.findall(r"by \(([^)]*)\)", expr):
+            for label in re.split(r",\s*", labels):
+                assert any(label in samples[metric] for metric in metrics), (label, expr)
+
+
+def test_they_ask_for_values_that_can_be():
+    for expr in expressions():
+        for label, _, values in MATCHER.findall(expr):
+            for value in values.split("|"):
+                assert value == "$platform" or value in KNOWN_VALUES[label], (label, value)
+
+
+def test_every_alert_says_what_and_how_urgent():
+    for rule in alerts():
+        assert rule["labels"]["severity"] in {"page", "warn"}
+        assert rule["annotations"]["summary"]
+    assert len({rule["alert"] for rule in alerts()}) == len(alerts())
+
+
+def test_every_metric_is_in_the_description_of_the_metrics(samples):
+    text = (OPS.parent / "docs" / "metrics.md").read_text()
+    documented = set(re.findall(r"`(botpool_[a-z_]+)`", text))
+    families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in samples}
+    assert {name for name in families if not name.endswith("_created")} == documented
+
+
+def test_panels_lie_beside_each_other_and_have_their_own_ids():
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24

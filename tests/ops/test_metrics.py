@@ -1,0 +1,179 @@
+"""The metrics: which there are, that they are right, and that none of them ever shrinks."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from botpool.clock import database_now
+from botpool.counting import BUCKETS, count_history
+from botpool.models import PeriodicWork, TickerLease
+from bots.models import Bot, BotEvent
+from bots.status import BotStatus, Platform
+from tests.factories import BotFactory, QueueEntryFactory, SlotFactory
+from tests.ops.history import a_deployment, an_ended_bot, time_passes
+
+pytestmark = pytest.mark.django_db
+
+
+def scrape(client: Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    found: dict = {}
+    for family in text_string_to_metric_families(answer.content.decode()):
+        for sample in family.samples:
+            labels = tuple(sorted(sample.labels.items()))
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+def value(metrics, name: str, **labels: str) -> float:
+    return metrics[name][tuple(sorted(labels.items()))]
+
+
+def test_it_shows_slots_by_platform_and_status_also_where_there_are_none(client):
+    SlotFactory.create_batch(2)
+    metrics = scrape(client)
+    assert value(metrics, "botpool_slots", platform="google-meet", status="idle") == 2
+    assert value(metrics, "botpool_slots", platform="zoom", status="error") == 0
+    assert value(metrics, "botpool_slot_oldest_seconds", platform="google-meet", status="idle") > 0
+
+
+def test_it_shows_the_queue_and_its_oldest_waiter(client):
+    bot = BotFactory()
+    bot.refresh_from_db()
+    QueueEntryFactory(bot=bot)
+    metrics = scrape(client)
+    assert value(metrics, "botpool_queue_length", platform="google-meet") == 1
+    assert value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") > 0
+
+
+def test_it_shows_who_leads_the_tickers(client):
+    metrics = scrape(client)
+    assert value(metrics, "botpool_ticker_leader", host="none") == 0
+    TickerLease.objects.create(holder="alpha:12:ab", seen_at=database_now())
+    assert value(scrape(client), "botpool_ticker_leader", host="alpha") == 1
+
+
+def test_it_shows_the_lag_of_periodic_work(client):
+    PeriodicWork.objects.create(name="reconcile", finished_at=database_now(), error="boom")
+    metrics = scrape(client)
+    assert 0 <= value(metrics, "botpool_periodic_age_seconds", work="reconcile") < 60
+    assert value(metrics, "botpool_periodic_failing", work="reconcile") == 1
+
+
+def test_waiting_and_starting_become_histograms(client):
+    an_ended_bot(waited=7, started=25)
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    assert value(metrics, "botpool_bot_wait_seconds_bucket", platform="google-meet", le="5.0") == 0
+    assert value(metrics, "botpool_bot_wait_seconds_bucket", platform="google-meet", le="10.0") == 1
+    assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 1
+    assert value(metrics, "botpool_bot_wait_seconds_sum", platform="google-meet") == pytest.approx(
+        7
+    )
+    started = {"platform": "google-meet", "le": "30.0"}
+    assert value(metrics, "botpool_bot_start_seconds_bucket", **started) == 1
+    assert value(metrics, "botpool_bot_start_seconds_count", platform="zoom") == 0
+
+
+def test_a_value_on_a_bound_lies_within_it(client):
+    an_ended_bot(waited=10, started=5)
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    assert value(metrics, "botpool_bot_wait_seconds_bucket", platform="google-meet", le="10.0") == 1
+
+
+def test_a_value_beyond_the_last_bound_is_counted(client):
+    an_ended_bot(waited=BUCKETS[-1] + 1, started=5)
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    last = str(float(BUCKETS[-1]))
+    assert value(metrics, "botpool_bot_wait_seconds_bucket", platform="google-meet", le=last) == 0
+    assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 1
+
+
+def test_counting_twice_counts_once(client):
+    an_ended_bot(waited=1, started=1)
+    time_passes()
+    count_history()
+    count_history()
+    ended = {"platform": "google-meet", "status": "DONE", "failure": ""}
+    assert value(scrape(client), "botpool_bots_ended_total", **ended) == 1
+
+
+def test_what_is_counted_stays_counted_when_its_history_is_gone(client):
+    an_ended_bot(waited=1, started=1)
+    time_passes()
+    count_history()
+    BotEvent.objects.all().delete()
+    Bot.objects.all().delete()
+    time_passes(timedelta(hours=1))
+    an_ended_bot(waited=1, started=1)
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    assert value(metrics, "botpool_bots_requested_total", platform="google-meet") == 2
+    assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 2
+
+
+def test_a_placement_after_a_failed_one_counts_its_own_waiting(client):
+    bot = an_ended_bot(waited=100, started=3, then_waited=4)
+    assert bot.status == BotStatus.DONE
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 2
+    assert value(metrics, "botpool_bot_wait_seconds_sum", platform="google-meet") == pytest.approx(
+        104
+    )
+
+
+def test_the_number_of_queries_does_not_grow_with_the_pool(client, django_assert_max_num_queries):
+    SlotFactory.create_batch(30)
+    BotFactory.create_batch(30, platform=Platform.ZOOM)
+    with django_assert_max_num_queries(20):
+        scrape(client)
+
+
+def test_neither_addresses_of_meetings_nor_names_of_bots_are_in_it(client):
+    an_ended_bot(waited=1, started=1, meeting_url="https://meet.google.com/sec-retm-eet")
+    time_passes()
+    count_history()
+    text = client.get("/metrics").content.decode()
+    assert "sec-retm-eet" not in text
+    assert "Notetaker" not in text
+
+
+def test_it_speaks_openmetrics_to_those_who_ask(client):
+    accept = "application/openmetrics-text; version=1.0.0"
+    answer = client.get("/metrics", headers={"accept": accept})
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.content.endswith(b"# EOF\n")
+
+
+def test_with_a_token_set_it_answers_nobody_else(client, settings):
+    settings.METRICS_TOKEN = "s3cret"
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert client.get("/metrics", headers={"authorization": "Bearer s3cret"}).status_code == 200
+
+
+def test_deployments_are_counted_by_result_reason_and_image(client):
+    bot, slot = an_ended_bot(waited=1, started=1), SlotFactory()
+    a_deployment(bot=bot, slot=slot)
+    a_deployment(bot=bot, slot=slot, image="waited")
+    a_deployment(bot=bot, slot=slot, image="pulled")
+    a_deployment(bot=bot, slot=slot, ended="failed", reason="Coolify refused the start: no")
+    count_history()
+    metrics = scrape(client)
+    meet = {"platform": "google-meet"}
+    assert value(metrics, "botpool_deployments_total", **meet, result="finished", reason="") == 3
+    refused = {"result": "failed", "reason": "refused"}
+    assert value(metrics, "botpool_deployments_total", **meet, **refused) == 1
+    assert value(metrics, "botpool_deployment_images_total", **meet, image="warm") == 1
+    assert value(metrics, "botpool_pulls_saved_total", **meet) == 1

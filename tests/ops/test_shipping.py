@@ -1,0 +1,190 @@
+"""The image and the composition, as far as they can be read without an engine to run them."""
+
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+START = ROOT / "ops" / "start.sh"
+PARTS = ("web", "worker", "ticker")
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "Dockerfile").read_text())
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines]
+
+
+def last_stage() -> list[tuple[str, str]]:
+    all_of_them = instructions()
+    starts = [n for n, (word, _) in enumerate(all_of_them) if word == "FROM"]
+    return all_of_them[starts[-1] :]
+
+
+def services() -> dict:
+    return yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+
+
+# --- The image -------------------------------------------------------------------------------
+
+
+def test_the_image_runs_as_nobody_special():
+    users = [rest for word, rest in last_stage() if word == "USER"]
+    assert users == ["10001:10001"]
+
+
+def test_every_base_image_has_a_version():
+    for word, rest in instructions():
+        if word == "FROM":
+            assert re.match(r"[a-z/]+:\d+\.\d+", rest), rest
+
+
+def test_everything_that_is_installed_is_pinned_by_its_hash():
+    for word, rest in instructions():
+        if word == "RUN" and "pip install" in rest:
+            assert "--require-hashes" in rest
+
+
+def test_nothing_secret_is_baked_in():
+    for word, rest in instructions():
+        if word in {"ENV", "ARG"}:
+            assert not re.search(r"SECRET|TOKEN|PASSWORD", rest)
+
+
+def test_nothing_is_fetched_or_installed_besides():
+    for word, rest in instructions():
+        assert word != "ADD"
+        assert not re.search(r"\b(curl|wget|sudo|apt-get|apt)\b", rest)
+
+
+def test_all_that_is_copied_exists_and_is_not_ignored():
+    for word, rest in instructions():
+        if word == "COPY" and "--from" not in rest:
+            for source in rest.split()[:-1]:
+                assert (ROOT / source).exists(), source
+                assert _is_let_in(source), source
+
+
+def _is_let_in(path: str) -> bool:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    let_in = [line[1:] for line in lines if line.startswith("!")]
+    assert "*" in lines
+    return any(fnmatch.fnmatch(path, pattern) for pattern in let_in)
+
+
+def test_every_app_is_in_the_image(settings):
+    copied = {rest.split()[0] for word, rest in last_stage() if word == "COPY"}
+    own = {app for app in settings.INSTALLED_APPS if (ROOT / app).is_dir()}
+    assert own <= copied
+
+
+def test_the_image_checks_its_health_and_starts_through_the_script():
+    words = dict(last_stage())
+    assert '"/app/ops/start.sh", "healthy", "web"' in words["HEALTHCHECK"]
+    assert words["ENTRYPOINT"] == '["/app/ops/start.sh"]'
+
+
+def test_the_redis_of_the_image_is_the_one_that_is_tested():
+    pinned = (ROOT / "ops" / "requirements-redis.txt").read_text()
+    assert pinned.strip() in (ROOT / "requirements-dev.txt").read_text()
+
+
+# --- The composition -------------------------------------------------------------------------
+
+
+def test_every_part_of_ours_is_confined():
+    for name in (*PARTS, "migrate"):
+        service = services()[name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["tmpfs"] == ["/tmp"]
+        assert "no-new-privileges:true" in service["security_opt"]
+
+
+def test_every_part_waits_for_the_migrations_which_wait_for_the_database():
+    wanted = {"migrate": {"condition": "service_completed_successfully"}}
+    for name in PARTS:
+        assert services()[name]["depends_on"] == wanted
+        assert services()[name]["command"] == [name]
+    assert services()["migrate"]["depends_on"] == {"db": {"condition": "service_healthy"}}
+
+
+def test_worker_and_ticker_check_their_own_health():
+    for name in ("worker", "ticker"):
+        assert services()[name]["healthcheck"]["test"][-2:] == ["healthy", name]
+
+
+def test_only_the_web_can_be_reached_from_outside():
+    assert [name for name, service in services().items() if "ports" in service] == ["web"]
+
+
+def test_every_secret_has_to_be_given():
+    text = (ROOT / "compose.yaml").read_text()
+    for name in ("POSTGRES_PASSWORD", "SECRET_KEY", "COOLIFY_API_TOKEN", "COOLIFY_WEBHOOK_SECRET"):
+        assert re.search(rf"\${{{name}:\?", text), name
+
+
+def test_every_variable_that_is_set_is_one_that_is_read():
+    source = "\n".join(
+        path.read_text()
+        for path in [ROOT / "botpool" / "settings.py", *(ROOT / "ops").glob("*.py")]
+    )
+    for name in services()["web"]["environment"]:
+        known = f'"{name}"' in source or name.startswith(("BOT_IMAGE_", "MAX_POOL_SIZE"))
+        assert known, name
+
+
+# --- The script ------------------------------------------------------------------------------
+
+
+def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(START), *words],
+        env={**os.environ, "PYTHON": sys.executable, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_the_script_says_how_it_is_used():
+    assert run().returncode == 64
+    assert run("dance").returncode == 64
+    assert "usage" in run("dance").stderr
+
+
+def test_it_hands_commands_on():
+    done = run("manage", "version")
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"\d+\.\d+", done.stdout)
+
+
+def test_the_web_servers_settings_are_ones_it_knows():
+    gunicorn = [sys.executable, "-m", "gunicorn", "--check-config"]
+    gunicorn += ["--config", str(ROOT / "ops" / "gunicorn.conf.py"), "botpool.wsgi:application"]
+    done = subprocess.run(gunicorn, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_that_is_not_there_is_not_healthy(part):
+    nowhere = {"WEB_BIND": "127.0.0.1:1", "DATABASE_URL": "postgres://u@127.0.0.1:1/d"}
+    done = run("healthy", part, **nowhere)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("part", ["ticker", "migrate"])
+def test_what_needs_a_session_of_its_own_goes_past_pgbouncer(part, tmp_path):
+    told = tmp_path / "python"
+    told.write_text('#!/bin/sh\necho "$DATABASE_URL"\n')
+    told.chmod(0o755)
+    urls = {"DATABASE_URL": "postgres://pooled", "DIRECT_DATABASE_URL": "postgres://direct"}
+    assert run(part, **urls, PYTHON=str(told)).stdout == "postgres://direct\n"
+    assert run("worker", **urls, PYTHON=str(told)).stdout == "postgres://pooled\n"

@@ -1,0 +1,50 @@
+"""Every address that Botpool answers under, read from the URL map itself."""
+
+import re
+from collections.abc import Iterator
+
+from django.urls import URLPattern, get_resolver
+
+from botpool.pages.action_list import ACTIONS
+from bots.models import Bot
+from bots.moves import record_request
+from slots.models import Slot
+from tests.factories import BotFactory
+
+# Answered to anybody, by the contract.
+PUBLIC = {"healthz", "readyz", "metrics", "login/", "admin/login/", "api/v1/openapi.json"}
+PUBLIC |= {"api/v1/docs"}
+# Of no consequence to somebody who is not logged in.
+HARMLESS = {"logout/", "admin/logout/"}
+
+
+def a_bot() -> Bot:
+    """With the first line of its history, as every bot has."""
+    bot: Bot = BotFactory()
+    record_request(bot, actor="test")
+    return bot
+
+
+def routes() -> list[str]:
+    return list(_flat(get_resolver().url_patterns, prefix=""))
+
+
+def _flat(patterns: list, *, prefix: str) -> Iterator[str]:
+    for each in patterns:
+        route = prefix + str(each.pattern)
+        if isinstance(each, URLPattern):
+            yield route
+        else:
+            yield from _flat(each.url_patterns, prefix=route)
+
+
+def paths(route: str, *, slot: Slot, bot: Bot) -> list[str]:
+    """The route with its parameters filled in by what exists."""
+    if route == "actions/<slug:name>/":
+        return [f"/actions/{name}/" for name in ACTIONS]
+    known = {"name": slot.name, "slotName": slot.name, "pk": bot.pk, "id": bot.pk}
+    known |= {"object_id": bot.pk, "content_type_id": 1, "secret": "wrong"}
+    known |= {"coolifyServiceUuid": slot.coolify_uuid}
+    route = re.sub(r"\^?\(\?P<app_label>(\w+)[^)]*\)/\$", r"\1/", route)
+    route = re.sub(r"\(\?P<url>[^)]*\)\$?", "nowhere", route)
+    return ["/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda match: str(known[match[1]]), route)]

@@ -1,0 +1,118 @@
+"""Every role on every address. A page that is added tomorrow is in these tests by itself."""
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from botpool.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from bots.keys import create_api_key
+from tests.factories import SlotFactory
+from tests.security.addresses import HARMLESS, PUBLIC, a_bot, paths, routes
+
+pytestmark = pytest.mark.django_db
+
+
+def all_paths() -> list[str]:
+    slot, bot = SlotFactory(), a_bot()
+    wanted = [route for route in routes() if route not in PUBLIC | HARMLESS]
+    return [path for route in wanted for path in paths(route, slot=slot, bot=bot)]
+
+
+def client_of(*roles: str, **fields: bool) -> Client:
+    user = User.objects.create_user("-".join(roles) or "nobody", **fields)
+    user.groups.set(Group.objects.filter(name__in=roles))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_the_map_is_read():
+    found = routes()
+    assert len(found) > 60
+    assert {"", "slots/", "bots/<int:pk>/", "api/v1/bots", "admin/"} <= set(found)
+
+
+@pytest.mark.parametrize("method", ["get", "post", "put", "patch", "delete", "options"])
+def test_a_stranger_gets_nowhere(method):
+    client = Client()
+    for path in all_paths():
+        answer = getattr(client, method)(path)
+        assert answer.status_code in (302, 401, 403, 404, 405), (path, answer.status_code)
+        if answer.status_code == 302:
+            assert answer["Location"].startswith(("/login/", "/admin/login/")), path
+
+
+def test_an_api_key_opens_no_page():
+    headers = {"Authorization": f"Bearer {create_api_key(name='k', role='operator')}"}
+    client = Client(headers=headers)
+    for path in all_paths():
+        if not path.startswith("/api/"):
+            assert client.get(path).status_code in (302, 404, 405), path
+
+
+def test_a_session_opens_no_call_of_the_api():
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    for path in all_paths():
+        if path.startswith("/api/v1/"):
+            for answer in (client.get(path), client.post(path)):
+                assert answer.status_code in (401, 404, 405), path
+
+
+def test_somebody_without_a_role_sees_no_page():
+    client = client_of()
+    for path in all_paths():
+        answer = client.get(path)
+        refused = answer.status_code in (401, 403, 404, 405)
+        assert refused or answer["Location"].startswith(("/admin/login/", "/login/")), path
+
+
+@pytest.mark.parametrize("role", [VIEWER, OPERATOR])
+def test_the_admin_is_for_staff_only(role):
+    client = client_of(role)
+    for path in all_paths():
+        if path.startswith("/admin/"):
+            assert client.get(path).status_code in (302, 403, 404), path
+            assert client.post(path).status_code in (302, 403, 404), path
+
+
+@pytest.mark.parametrize("role", [VIEWER, OPERATOR])
+def test_staff_without_the_right_can_change_nothing_in_the_admin(role):
+    client = client_of(role, is_staff=True)
+    for path in all_paths():
+        if path.startswith("/admin/") and path.endswith(("/add/", "/delete/", "/change/")):
+            assert client.post(path, {"post": "yes"}).status_code in (302, 403), path
+    assert User.objects.count() == 1
+
+
+def test_history_can_be_changed_by_no_administrator():
+    client = client_of(ADMINISTRATOR, is_staff=True)
+    for path in all_paths():
+        own = path.startswith(("/admin/slots/", "/admin/queues/", "/admin/coolify/"))
+        if own and path.endswith(("/add/", "/delete/")):
+            assert client.post(path, {"post": "yes"}).status_code in (302, 403), path
+
+
+def test_no_post_is_taken_without_its_csrf_token():
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.create_superuser("root"))
+    for path in [*all_paths(), "/login/", "/logout/", "/admin/logout/"]:
+        if not path.startswith("/api/"):
+            answer = client.post(path, {"reason": "x", "post": "yes"})
+            assert answer.status_code in (302, 403, 404, 405), (path, answer.status_code)
+            if answer.status_code == 302:  # by the redirection of the admin's own login
+                assert path == "/admin/login/", path
+
+
+def test_every_page_has_a_strict_policy_and_can_be_framed_by_nobody():
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    for path in [*all_paths(), "/login/"]:
+        answer = client.get(path)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+        if not path.startswith("/api/"):
+            policy = answer.headers["Content-Security-Policy"]
+            assert "script-src 'self'" in policy, path
+            assert "unsafe" not in policy, path
+            assert "frame-ancestors 'none'" in policy, path
+            assert answer.headers["X-Frame-Options"] == "DENY", path

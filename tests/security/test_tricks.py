@@ -1,0 +1,269 @@
+"""What somebody sends who does not mean well."""
+
+import io
+import logging
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from botpool.logs import JsonFormatter, TextFormatter
+from bots.keys import create_api_key
+from bots.models import Bot
+from bots.status import Platform
+from bots.tokens import make_bot_token
+from bots.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
+from slots.lifecycle import assign_bot_to_slot
+from slots.models import Slot
+from tests.factories import BotFactory, SlotFactory
+from tests.security.addresses import PUBLIC, a_bot, paths, routes
+
+pytestmark = pytest.mark.django_db
+
+MEETING = "https://meet.google.com/abc-defg-hij"
+PASSWORD = "correct horse battery staple"
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def api() -> Client:
+    return Client(headers={"Authorization": f"Bearer {create_api_key(name='client')}"})
+
+
+@pytest.fixture
+def root() -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(User.objects.create_superuser("root"))
+    return client
+
+
+@pytest.fixture
+def slot() -> Slot:
+    """With a bot in it."""
+    SlotFactory()
+    held = assign_bot_to_slot(BotFactory(), reason="test", actor="test")
+    assert held is not None
+    return held
+
+
+def call_as_bot(token: str, path: str) -> int:
+    return Client(headers={"Authorization": f"Bearer {token}"}).post(path).status_code
+
+
+# --- Guessing --------------------------------------------------------------------------------
+
+
+def test_no_part_of_a_bots_token_can_be_changed(slot):
+    token = make_bot_token(slot)
+    path = f"/api/v1/bots/{slot.assigned_bot_id}/heartbeat"
+    assert call_as_bot(token, path) == 200
+    claim, _, mac = token.rpartition(".")
+    bot, place, epoch = claim.split(".")
+    other = "A" if mac[-1] != "A" else "B"
+    forged = [f"{claim}.{mac[:-2]}{other}{other}", f"{claim}.", f"{claim}.{mac.lower()}x"]
+    forged += [f"{bot}.{place}.e{slot.epoch + 1}.{mac}", f"b999.{place}.{epoch}.{mac}"]
+    forged += [f"{bot}.s999.{epoch}.{mac}", token + "=", token.replace(".", "。", 1)]
+    for guess in forged:
+        assert call_as_bot(guess, path) == 401, guess
+
+
+def test_a_bot_cannot_tell_others_from_ones_that_do_not_exist(slot):
+    other = BotFactory()
+    client = Client(headers={"Authorization": f"Bearer {make_bot_token(slot)}"})
+    real = client.post(f"/api/v1/bots/{other.pk}/heartbeat")
+    unreal = client.post("/api/v1/bots/999999/heartbeat")
+    assert real.status_code == unreal.status_code == 404
+    assert real.json()["detail"].replace(str(other.pk), "") == unreal.json()["detail"].replace(
+        "999999", ""
+    )
+
+
+def test_an_unknown_a_revoked_and_a_malformed_key_are_refused_alike():
+    answers = {
+        Client(headers={"Authorization": f"Bearer {key}"}).get("/api/v1/bots").content
+        for key in ("bp_" + "a" * 43, "bp_", "x" * 5000, "a\x00b")
+    }
+    assert len(answers) == 1
+
+
+def test_passwords_cannot_be_guessed_for_long():
+    User.objects.create_user("otto", password=PASSWORD)
+    client = Client()
+    for _ in range(10):
+        client.post("/login/", {"username": "otto", "password": "wrong"})
+    answer = client.post("/login/", {"username": "otto", "password": PASSWORD})
+    assert answer.status_code == 429
+
+
+# --- Redirects -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "///evil.example",
+        "/\\evil.example",
+        "\\\\evil.example",
+        "javascript:alert(1)",
+        "http:evil.example",
+        "https:/evil.example",
+        "/%09/evil.example",
+        "\t//evil.example",
+        "data:text/html,x",
+    ],
+)
+def test_the_login_leads_to_nowhere_else(client, target):
+    User.objects.create_user("otto", password=PASSWORD)
+    form = {"username": "otto", "password": PASSWORD, "next": target}
+    answer = client.post("/login/", form)
+    assert answer.status_code == 302
+    location = answer["Location"]
+    assert location.startswith("/") and not location.startswith(("//", "/\\")), location
+    assert "evil" not in location or location.startswith("/%09")
+
+
+# --- Webhooks and meetings -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://127.1/",
+        "http://0/",
+        "http://[::]/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:a00:1::]/",
+        "http://100.64.0.1/",
+        "http://localhost/",
+        "http://localhost./",
+        "ftp://example.com/",
+        "file:///etc/passwd",
+        "gopher://example.com/",
+        "http://user@127.0.0.1/",
+        "http://example.com@127.0.0.1/",
+    ],
+)
+def test_no_webhook_reaches_inside(url):
+    with pytest.raises(WrongWebhookAddress):
+        find_target(check_webhook_address(url))
+
+
+def test_a_meetings_address_is_never_called_from_here(api, monkeypatch):
+    """It is handed to the bot. That it leads inside is refused where the platform is not given."""
+    inside = "http://169.254.169.254/latest/meta-data"
+    answer = api.post("/api/v1/bots", {"meetingUrl": inside}, content_type="application/json")
+    assert answer.status_code == 422
+    assert not Bot.objects.exists()
+
+
+# --- Injection -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_nobody_can_write_a_log_line_of_their_own(slot, formatter):
+    output = io.StringIO()
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(formatter)
+    logger = logging.getLogger("bots.moves")
+    evil = "over\n2026-01-01T00:00:00.000Z ERROR   forged\r\x1b[2J\u2028forged"
+    logger.addHandler(handler)
+    try:
+        logger.warning('reason="%s"', evil)
+    finally:
+        logger.removeHandler(handler)
+    text = output.getvalue()
+    assert len(text.splitlines()) == 1, text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("evil", ["a\r\nX-Evil: 1", "a\nb", "x" * 65, "ä", "a b", ""])
+def test_a_correlation_id_of_strange_form_is_replaced(client, evil):
+    answer = client.get("/healthz", headers={"X-Correlation-Id": evil})
+    assert answer["X-Correlation-Id"] != evil
+    assert "X-Evil" not in answer.headers
+
+
+@pytest.mark.parametrize("name", ["a%0d%0aSet-Cookie:%20x=1", "%00", "..%2f..%2fetc", "%ff%fe"])
+def test_strange_names_in_addresses_find_nothing(root, api, name):
+    for path in (f"/slots/{name}/", f"/bots/{name}/", f"/actions/{name}/", f"/static/{name}"):
+        answer = root.get(path)
+        assert answer.status_code in (400, 404), (path, answer.status_code)
+        assert "x" not in answer.cookies
+    answer = api.post(f"/api/v1/slots/{name}/release", {}, content_type="application/json")
+    assert answer.status_code in (400, 403, 404)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../botpool/settings.py",
+        "/static/..%2fbotpool/settings.py",
+        "/static/%2e%2e/%2e%2e/etc/passwd",
+        "/static/botpool/../../manage.py",
+        "//evil.example/slots/",
+        "/api/v1/../../admin/",
+        "/slots/../admin/",
+    ],
+)
+def test_no_path_leads_out_of_its_place(path):
+    answer = Client().get(path)
+    assert answer.status_code in (302, 400, 404), answer.status_code
+    assert b"SECRET_KEY" not in b"".join(answer)
+    assert "evil" not in answer.headers.get("Location", "").split("?")[0]
+
+
+HOSTILE = ["\x00", "'", '"><script>alert(1)</script>', "%", "-1", "9" * 30, "ä" * 300, "{{7*7}}"]
+
+
+@pytest.mark.parametrize("word", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_page_breaks_over_what_is_asked_of_it(root, word):
+    slot, bot = SlotFactory(), a_bot()
+    names = ("q", "status", "platform", "page", "cursor", "show", "sort", "live", "item", "before")
+    query = dict.fromkeys(names, word)
+    for route in routes():
+        if route.startswith(("admin/", "api/")) or route in PUBLIC:
+            continue
+        for path in paths(route, slot=slot, bot=bot):
+            answer = root.get(path, query)
+            assert answer.status_code < 500, (path, answer.status_code)
+            assert b"<script>alert(1)" not in b"".join(answer), path
+
+
+def test_what_a_client_names_its_bot_is_text_on_every_page(root, api):
+    evil = '<img src=x onerror="alert(1)">'
+    body = {"meetingUrl": MEETING, "botDisplayName": evil, "platform": Platform.GOOGLE_MEET}
+    bot = api.post("/api/v1/bots", body, content_type="application/json").json()["bot"]
+    for path in ("/bots/", f"/bots/{bot['id']}/", "/queue/", "/", "/activity/"):
+        assert b"<img src=x" not in root.get(path).content, path
+
+
+# --- Size ------------------------------------------------------------------------------------
+
+
+def test_a_body_over_a_megabyte_is_refused(api):
+    body = {"meetingUrl": MEETING, "config": {"x": "y" * 1_000_001}}
+    assert api.post("/api/v1/bots", body, content_type="application/json").status_code == 413
+
+
+def test_a_form_over_a_megabyte_is_refused(root):
+    form = {"reason": "x" * 1_000_001}
+    assert root.post("/actions/force-release/", form).status_code in (400, 403, 413)
+
+
+def test_deep_nesting_and_many_fields_are_refused(api):
+    deep = '{"meetingUrl":' + "[" * 100_000 + "]" * 100_000 + "}"
+    answer = api.post("/api/v1/bots", deep, content_type="application/json")
+    assert answer.status_code in (400, 422)
+    many = "&".join(f"a{n}=1" for n in range(2_000))
+    answer = api.post("/login/", many, content_type="application/x-www-form-urlencoded")
+    assert answer.status_code == 400
