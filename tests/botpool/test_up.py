@@ -4,7 +4,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -83,35 +83,19 @@ def test_postgresql_is_started_again_when_it_is_killed(up):
 
 
 def test_a_frozen_cluster_is_replaced_and_a_task_sent_meanwhile_is_run(up, tmp_path):
-    up.wait_until_ready()
-    wait_until(lambda: whole_cluster(up), what="a cluster")
-    main = up.part("qcluster")
-    keep = processes_in_order(main)[-2:]
+    main, (*_, monitor, pusher) = whole_cluster(up)
+    task = f"'os.mkdir', {str(tmp_path / 'ran')!r}"
+    kill_until_replaced(up, main, keep=[monitor, pusher], meanwhile=lambda: send_task(up, task))
 
-    def frozen_and_replaced() -> bool:
-        kill_children(main, keep=keep)
-        return "worker is replaced: frozen" in up.output
-
-    kill_children(main, keep=keep)
-    send_task(up, f"'os.mkdir', {str(tmp_path / 'ran')!r}")
-    wait_until(frozen_and_replaced, what="the notice")
     wait_until((tmp_path / "ran").exists, what="the task is run")
-    assert not is_alive(main)
+    wait_until(lambda: not is_alive(main), what="the old cluster is gone")
     up.wait_until_ready()
 
 
 def test_a_cluster_whose_monitor_was_killed_is_replaced(up):
-    up.wait_until_ready()
-    wait_until(lambda: whole_cluster(up), what="a cluster")
-    main = up.part("qcluster")
-    told = len(up.lines)
-    *workers, _, pusher = processes_in_order(main)
+    main, (*workers, _, pusher) = whole_cluster(up)
+    kill_until_replaced(up, main, keep=[*workers, pusher])
 
-    def killed_and_replaced() -> bool:
-        kill_children(main, keep=[*workers, pusher])
-        return any("worker is replaced: no task was ack" in line for line in up.lines[told:])
-
-    wait_until(killed_and_replaced, what="the notice")
     up.wait_until_ready()
 
 
@@ -142,28 +126,54 @@ def is_alive(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
-def whole_cluster(up: Up) -> bool:
-    """Whether the sentinel has its two workers, its monitor and its pusher."""
-    main = up.part("qcluster")
-    with suppress(psutil.NoSuchProcess):
-        return main is not None and any(len(c.children()) == 4 for c in main.children())
-    return False
+def whole_cluster(up: Up) -> tuple[psutil.Process, list[psutil.Process]]:
+    """A cluster's main process, and its two workers, monitor and pusher, as they were begun."""
+    found: list[tuple[psutil.Process, list[psutil.Process]]] = []
+
+    def look() -> bool:
+        main = up.part("qcluster")
+        children = sentinels_children(main) if main else []
+        if main and len(children) == 4:
+            found.append((main, children))
+        return bool(found)
+
+    up.wait_until_ready()
+    wait_until(look, what="a cluster")
+    return found[0]
 
 
-def processes_in_order(main: psutil.Process) -> list[psutil.Process]:
-    """The workers, the monitor and the pusher of a whole cluster, in which order they begin."""
-    [sentinel] = main.children()
-    return sorted(sentinel.children(), key=lambda child: (child.create_time(), child.pid))
-
-
-def kill_children(main: psutil.Process, *, keep: list[psutil.Process]) -> None:
-    """Over and over, since the sentinel makes new ones: harm is done once one is hit that waits
-    for something to do, for it then holds the lock of its queue."""
+def sentinels_children(main: psutil.Process) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess, ValueError):
         [sentinel] = main.children()
-        for child in sentinel.children():
+        return sorted(sentinel.children(), key=lambda child: (child.create_time(), child.pid))
+    return []
+
+
+def kill_until_replaced(
+    up: Up,
+    main: psutil.Process,
+    *,
+    keep: list[psutil.Process],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Kill the others, and what the sentinel makes in their stead, until the cluster is replaced.
+
+    Harm is done once one is hit that waits for something to do, for it then holds the lock of its
+    queue. Which of the complaints comes first depends on where the others were at that moment:
+    each has its own test in test_worker.py.
+    """
+    told = len(up.lines)
+
+    def hit_and_replaced() -> bool:
+        for child in sentinels_children(main):
             if child not in keep:
-                child.kill()
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+        return any("worker is replaced: " in line for line in up.lines[told:])
+
+    hit_and_replaced()
+    meanwhile()
+    wait_until(hit_and_replaced, what="the notice that the cluster is replaced")
 
 
 def send_task(up: Up, arguments: str) -> None:
