@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.core.cache import cache
+from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from botpool.roles import ADMINISTRATOR, OPERATOR, VIEWER
@@ -32,15 +33,18 @@ def _chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+# Not for the session: while Playwright's loop runs in this thread, Django takes it for asynchronous
+# code and gives it database connections other than those of the tests before it, which a later
+# test that forks would share with its children without knowing of them.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     executable = _chromium()
-    # Playwright's loop runs in this thread, and Django takes that for asynchronous code.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    with sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
         yield browser
         browser.close()
+        connections.close_all()
 
 
 class Visitor:
