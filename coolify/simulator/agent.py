@@ -42,13 +42,17 @@ class Agent:
             by_application.setdefault(container.application_uuid, []).append(container)
         for application in list(self._world.applications.values()):
             if self._is_seen(application):
-                self._report_one(application, by_application.get(application.uuid, []))
+                found = by_application.get(application.uuid, [])
+                overlooked = found and self._is_hit("container_overlooked", application)
+                self._report_one(application, [] if overlooked else found)
 
     def _is_seen(self, application: Application) -> bool:
         server = self._world.server_of(application)
-        return server.reachable and not self._faults.strikes(
-            "statuses_freeze", application=application.uuid, server=server.uuid
-        )
+        return server.reachable and not self._is_hit("statuses_freeze", application)
+
+    def _is_hit(self, kind: str, application: Application) -> bool:
+        server = self._world.server_of(application)
+        return self._faults.strikes(kind, application=application.uuid, server=server.uuid)
 
     def _report_one(self, application: Application, containers: list[Container]) -> None:
         restarts = sum(each.lives - 1 for each in containers)

@@ -17,6 +17,7 @@ WORLD_FAULTS = (
     "container_survives",
     "cancel_answers_500",
     "statuses_freeze",
+    "container_overlooked",
     "api_disabled",
     "address_refused",
 )

@@ -12,6 +12,7 @@ say what can be asked of Botpool:
   container was down. A bot that lived and could call is never given up.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -39,6 +40,7 @@ def violations(evidence: Evidence) -> list[str]:
         no_living_bot_was_given_up,
         one_cold_pull_at_a_time,
         queue_order_was_kept,
+        no_write_under_a_lost_lease,
     )
     return [f"{told}" for claim in claims for told in claim(evidence)]
 
@@ -243,3 +245,13 @@ def _waits_by_platform(evidence: Evidence) -> dict[str, list[tuple[Bot, float, f
 
 def _turn(bot: Bot) -> float:
     return bot.created_at + bot.priority * scale.QUEUE_AGEING
+
+
+# --- Leases ----------------------------------------------------------------------------------
+
+
+def no_write_under_a_lost_lease(evidence: Evidence) -> Iterator[str]:
+    """Each holder writes once, and each acquisition raises the fence."""
+    for before, after in itertools.pairwise(evidence.fences):
+        if after <= before:
+            yield f"a witness wrote with fence {after} when fence {before} had written already"

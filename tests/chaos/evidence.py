@@ -85,6 +85,7 @@ class Evidence:
     told: list[dict[str, Any]]
     clients: Clients
     havoc: Havoc
+    fences: list[int]  # under which the witnesses wrote, in the order in which they did
 
     def __post_init__(self) -> None:
         self.events_of: dict[int, list[Event]] = defaultdict(list)
@@ -139,6 +140,7 @@ def collect(fleet: Fleet, clients: Clients, havoc: Havoc) -> Evidence:
         told=record["events"],
         clients=clients,
         havoc=havoc,
+        fences=[row[0] for row in fleet.ask("SELECT fence FROM chaos_witness ORDER BY id")],
     )
 
 

@@ -27,6 +27,9 @@ NODES = 2
 # By how many seconds the clock of the second node is wrong: that is minutes to days of operation.
 SKEWS = (0, 45, -45, 3600, -3600)
 WEB_PATIENCE = 3.0
+WITNESS_TABLE = """
+CREATE TABLE chaos_witness (id bigint GENERATED ALWAYS AS IDENTITY, fence bigint NOT NULL)
+"""
 MANAGE = [sys.executable, str(ROOT / "manage.py")]
 
 
@@ -156,6 +159,7 @@ def _directly(environment: dict[str, str], server: postgres.Server) -> dict[str,
 def _set_up(environment: dict[str, str], server: postgres.Server) -> dict[str, str]:
     direct = _directly(environment, server)
     manage("migrate", "--verbosity", "0", env=direct)
+    ask(server, WITNESS_TABLE)
     return {
         role: manage("create_api_key", role, "--role", role, env=direct).split()[-1]
         for role in ("client", "operator")
@@ -216,4 +220,5 @@ def _parts(web_port: int) -> dict[str, list[str]]:
         "web": [*gunicorn, "--log-level", "warning"],
         "worker": [*MANAGE, "worker"],
         "ticker": [*MANAGE, "ticker"],
+        "witness": [sys.executable, "-m", "tests.chaos.witness"],
     }

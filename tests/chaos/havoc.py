@@ -215,6 +215,7 @@ BLOWS: dict[str, Kind] = {
     "a container survives its application": _work("container_survives"),
     "a cancelling answers 500": _work("cancel_answers_500"),
     "statuses freeze": _lasting("statuses_freeze"),
+    "running containers are overlooked": _work("container_overlooked", weight=3),
     "the API is disabled": _lasting("api_disabled"),
     "the address is refused": _lasting("address_refused"),
     "Coolify restarts": Kind(Havoc.restart_coolify, 1),
@@ -228,6 +229,7 @@ BLOWS: dict[str, Kind] = {
         lambda h, b: h.freeze(b, "worker", seconds=scale.LONGER_THAN_EVERY_LEASE), 3
     ),
     "a node is paused": Kind(Havoc.pause_node, 4),
+    "a witness is frozen": Kind(lambda h, b: h.freeze(b, "witness")),
     "a ticker is killed": Kind(lambda h, b: h.kill(b, "ticker")),
     "a ticker is frozen": Kind(lambda h, b: h.freeze(b, "ticker", seconds=5.0)),
     "a web server is killed": Kind(lambda h, b: h.kill(b, "web")),

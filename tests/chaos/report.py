@@ -31,6 +31,7 @@ def figures(
         "waiting, s": _spread(_waited(evidence)),
         "start, s": _spread(_lasting(evidence, "DEPLOYING")),
         "longest in a state of a slot, s": _longest_in_slots(evidence),
+        "writes under the witnesses' lease": len(evidence.fences),
         "quiet after, s": round(settled_after, 1),
     }
 

@@ -99,6 +99,7 @@ def story():
         told=[],
         clients=clients,
         havoc=SimpleNamespace(deleted=set()),
+        fences=[1, 2, 4],
     )
 
 
@@ -221,3 +222,10 @@ def test_nobody_is_overtaken_who_joined_the_line_unseen(waiter):
 def test_nobody_is_overtaken_whose_turn_is_later(waiter):
     waiter.bots[2] = bot(2, created_at=-1.0, priority=200)
     assert found(waiter) == []
+
+
+@pytest.mark.parametrize("fences", [[1, 3, 2], [1, 2, 2]])
+def test_it_sees_a_write_under_a_lost_lease(story, fences):
+    story.fences = fences
+    [told] = found(story)
+    assert told.startswith("a witness wrote with fence 2 when fence")

@@ -200,6 +200,18 @@ def test_statuses_may_freeze(api):
     assert api.status(uuid) == "exited:unhealthy"
 
 
+@pytest.mark.parametrize("simulator", [{"agent_seconds": NEVER}], indirect=True)
+def test_a_container_may_be_overlooked_for_one_report(api):
+    uuid = api.create()
+    api.run(uuid)
+    api.control.add_fault("container_overlooked", times=1)
+    api.control.report_statuses()
+    assert api.status(uuid) == "exited:unhealthy"
+    assert len(api.running(uuid)) == 1
+    api.control.report_statuses()
+    assert api.status(uuid) != "exited:unhealthy"
+
+
 def test_images_may_be_pruned_behind_our_back(api):
     api.control.warm_image(f"{IMAGE}:1")
     api.control.prune_images()

@@ -39,6 +39,7 @@ FAULTS = [
     [{"kind": "container_survives"}],
     [{"kind": "cancel_answers_500"}, STUCK],
     [{"kind": "statuses_freeze"}],
+    [{"kind": "container_overlooked", "probability": 0.3}],
     [{"kind": "api_disabled"}],
     [{"kind": "address_refused"}],
 ]
@@ -46,8 +47,9 @@ FAULTS = [
 
 @pytest.fixture(autouse=True)
 def short_times(settings):
-    settings.DEPLOY_TIMEOUT = timedelta(seconds=3)
-    # A bot whose container is not brought down within this fails: a busy machine needs longer.
+    # A bot that does not start within this three times fails: a busy machine needs longer.
+    settings.DEPLOY_TIMEOUT = timedelta(seconds=6)
+    # Nor may it take longer than this to bring down a bot's container.
     settings.DEPLOY_GRACE_PERIOD = timedelta(seconds=20)
     settings.HEARTBEAT_TIMEOUT = timedelta(seconds=20)
     settings.CONTAINER_EVIDENCE = timedelta(seconds=3)
