@@ -146,6 +146,13 @@ class Slot(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def container_is_of_before(self) -> bool:
+        """Whether the container was last seen before the bot came that holds the slot."""
+        if self.assigned_bot_id is None or self.last_assigned_at is None:
+            return False
+        return self.container_seen_at is None or self.container_seen_at < self.last_assigned_at
+
 
 class SlotTransition(models.Model):
     """A line of a slot's history. Written with the change it tells of, and never again."""

@@ -16,6 +16,7 @@ from django.contrib import messages
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.template.defaultfilters import pluralize
 
 from botpool.pages.audit import actor_of, record_action
 from botpool.pages.permissions import refuse_without
@@ -76,6 +77,7 @@ class Action:
     find: Callable[[QueryDict], list[Target]]
     do: Callable[[Order], bool]
     back: str
+    noun: str  # what it is done to, for "3 slots will be changed"
     thing: str = ""  # what stands before a target's key in the audit
     form: type[ReasonForm] = ReasonForm
     is_dangerous: bool = False
@@ -172,7 +174,7 @@ def _targets(request: HttpRequest) -> list[tuple[str, str]]:
 
 
 def _tell(request: HttpRequest, action: Action, *, done: int, left: list[str]) -> None:
-    words = f"{action.title}: {done} done"
+    words = f"{action.title}: {done} {action.noun}{pluralize(done)} done"
     if left:
         why = "; ".join(f"{text} ({n})" for text, n in Counter(left).most_common(3))
         messages.warning(request, f"{words}, {len(left)} left alone: {why}.")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 240.0, 56.0
+LOWEST_TOP = 1.0  # one bot, one second: what is less is drawn as the little that it is
 
 Values = Sequence[float | None]
 
@@ -31,7 +32,9 @@ class Chart:
         return f"{self.title}, last hour. Now: {now}. Highest: {self.top}."
 
 
-Series = Sequence[tuple[str, str, Values]]  # name, tone, values from the oldest to the newest
+# Name, tone, and a value for each minute from the oldest to the newest; None where there was no
+# reading.
+Series = Sequence[tuple[str, str, Values]]
 
 
 def line_chart(title: str, series: Series, *, unit: str = "") -> Chart:
@@ -51,49 +54,60 @@ def line_chart(title: str, series: Series, *, unit: str = "") -> Chart:
 
 def stacked_chart(title: str, series: Series) -> Chart:
     """Each on top of those before it."""
-    length = max((len(values) for _, _, values in series), default=0)
-    floor = [0.0] * length
+    floor: Values = [0.0] * len(series[0][2])
     stacks = []
     for name, tone, values in series:
-        ceiling = [low + (value or 0) for low, value in zip(floor, values, strict=True)]
+        ceiling = [_sum(low, value) for low, value in zip(floor, values, strict=True)]
         stacks.append((name, tone, values, floor, ceiling))
         floor = ceiling
-    top = _top(list(floor))
+    top = _top(floor)
     lines = [
-        Line(name=name, tone=tone, paths=_band(low, high, top=top), now=_now(values, ""))
+        Line(name=name, tone=tone, paths=_bands(low, high, top=top), now=_now(values, ""))
         for name, tone, values, low, high in stacks
     ]
-    return Chart(title=title, lines=lines, filled=True, top=_words(top, ""), is_empty=length < 2)
+    return Chart(
+        title=title,
+        lines=lines,
+        filled=True,
+        top=_words(top, ""),
+        is_empty=not any(line.paths for line in lines),
+    )
+
+
+def _sum(low: float | None, value: float | None) -> float | None:
+    return None if low is None or value is None else low + value
 
 
 def _top(values: Values) -> float:
-    return max([value for value in values if value is not None] or [0.0]) or 1.0
+    return max([value for value in values if value is not None] or [0.0])
 
 
 def _polylines(values: Values, *, top: float) -> list[str]:
-    """One for each stretch without a gap."""
-    paths, run = [], []
-    for index, value in enumerate([*values, None]):
+    return [" ".join(points) for points in _stretches(values, top=top)]
+
+
+def _bands(low: Values, high: Values, *, top: float) -> list[str]:
+    pairs = zip(low, high, strict=True)
+    floor = [None if above is None else below for below, above in pairs]
+    stretches = zip(_stretches(high, top=top), _stretches(floor, top=top), strict=True)
+    return [" ".join([*above, *reversed(below)]) for above, below in stretches]
+
+
+def _stretches(values: Values, *, top: float) -> list[list[str]]:
+    """The points of each stretch without a gap. A reading speaks for its whole minute, so that a
+    single one is seen, too."""
+    stretches: list[list[str]] = []
+    minute = WIDTH / len(values)
+    before: float | None = None
+    scale = max(top, LOWEST_TOP)
+    for index, value in enumerate(values):
         if value is not None:
-            run.append(_point(index, value, count=len(values), top=top))
-        elif run:
-            # A single reading is still worth a dash.
-            paths.append(" ".join(run if len(run) > 1 else [run[0], f"{run[0]} "]))
-            run = []
-    return paths
-
-
-def _band(low: Values, high: Values, *, top: float) -> list[str]:
-    if len(low) < 2:
-        return []
-    above = [_point(i, v or 0, count=len(high), top=top) for i, v in enumerate(high)]
-    below = [_point(i, v or 0, count=len(low), top=top) for i, v in enumerate(low)]
-    return [" ".join([*above, *reversed(below)])]
-
-
-def _point(index: int, value: float, *, count: int, top: float) -> str:
-    x = WIDTH * index / max(count - 1, 1)
-    return f"{x:.1f},{2 + (HEIGHT - 4) * (1 - value / top):.1f}"
+            y = 2 + (HEIGHT - 4) * (1 - value / scale)
+            if before is None:
+                stretches.append([f"{minute * index:.1f},{y:.1f}"])
+            stretches[-1].append(f"{minute * (index + 1):.1f},{y:.1f}")
+        before = value
+    return stretches
 
 
 def _now(values: Values, unit: str) -> str:

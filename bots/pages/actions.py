@@ -110,6 +110,7 @@ BOT_ACTIONS = (
         find=_find_to_cancel,
         do=_cancel,
         back="bots",
+        noun="bot",
         thing="Bot #",
         is_dangerous=True,
     ),
@@ -120,6 +121,7 @@ BOT_ACTIONS = (
         find=_find_to_try_again,
         do=_try_again,
         back="bots",
+        noun="bot",
         thing="Bot #",
     ),
 )

@@ -165,6 +165,7 @@ QUEUE_ACTIONS = (
         find=_find_waiters,
         do=_move_up,
         back="queue",
+        noun="bot",
         thing="Bot #",
     ),
     Action(
@@ -174,6 +175,7 @@ QUEUE_ACTIONS = (
         find=_find_waiters,
         do=_move_down,
         back="queue",
+        noun="bot",
         thing="Bot #",
     ),
     Action(
@@ -183,6 +185,7 @@ QUEUE_ACTIONS = (
         find=_find_waiters,
         do=_prioritise,
         back="queue",
+        noun="bot",
         thing="Bot #",
         form=PriorityForm,
     ),
@@ -193,6 +196,7 @@ QUEUE_ACTIONS = (
         find=_find_to_pause,
         do=_pause,
         back="queue",
+        noun="platform",
         form=PauseForm,
         is_dangerous=True,
     ),
@@ -203,6 +207,7 @@ QUEUE_ACTIONS = (
         find=_find_to_resume,
         do=_resume,
         back="queue",
+        noun="platform",
     ),
     Action(
         name="resize",
@@ -211,6 +216,7 @@ QUEUE_ACTIONS = (
         find=_find_to_resize,
         do=_resize,
         back="overview",
+        noun="platform",
         form=SizeForm,
     ),
 )

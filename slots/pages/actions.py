@@ -176,6 +176,7 @@ def _action(
         find=partial(find, effect=effect),
         do=do,
         back="slots",
+        noun="slot",
         is_dangerous=is_dangerous,
     )
 

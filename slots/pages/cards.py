@@ -3,10 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, Min
+from django.db.models import Count, DurationField, ExpressionWrapper, F, Min
+from django.db.models.functions import Now
 
 from botpool.models import PoolSample
 from botpool.pages.charts import Chart, line_chart, stacked_chart
@@ -17,6 +18,8 @@ from slots.deployment import ACTIVE, Deployment
 from slots.descriptions import wanted_description
 from slots.models import Pool, Slot
 from slots.status import HELD, SlotStatus
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +97,7 @@ def _card(
         deploying=deploying,
         warm_share=warm_share,
         paused=pool if pool is not None and pool.paused_at is not None else None,
-        charts=_charts(samples) if len(samples) > 1 else [],
+        charts=_charts(samples) if samples else [],
     )
 
 
@@ -153,29 +156,28 @@ def _warm_shares() -> dict[str, int]:
 
 
 def _last_hour() -> Iterable[PoolSample]:
-    newest = PoolSample.objects.order_by("-minute")[: 60 * len(Platform)]
-    return reversed(newest)
+    age = ExpressionWrapper(Now() - F("minute"), output_field=DurationField())
+    return PoolSample.objects.filter(minute__gt=Now() - HOUR).annotate(age=age)
 
 
 def _charts(samples: list[PoolSample]) -> list[Chart]:
-    states = [(s.value, s.value, [getattr(row, s.value) for row in samples]) for s in SlotStatus]
+    known = {age // MINUTE: row for row in samples if (age := getattr(row, "age", None))}
+    minutes = [known.get(minutes_ago) for minutes_ago in reversed(range(60))]
+
+    def series(name: str, tone: str, field: str) -> tuple[str, str, list[float | None]]:
+        return name, tone, [getattr(row, field) if row else None for row in minutes]
+
     return [
-        stacked_chart("Slots", states),
-        line_chart("Waiting", [("bots", "waiting", [row.waiting for row in samples])]),
+        stacked_chart("Slots", [series(s.value, s.value, s.value) for s in SlotStatus]),
+        line_chart("Waiting", [series("bots", "waiting", "waiting")]),
         line_chart(
             "Wait for a slot",
-            [
-                ("p50", "busy", [row.wait_p50 for row in samples]),
-                ("p95", "error", [row.wait_p95 for row in samples]),
-            ],
+            [series("p50", "busy", "wait_p50"), series("p95", "error", "wait_p95")],
             unit="s",
         ),
         line_chart(
             "Start",
-            [
-                ("warm", "idle", [row.start_warm for row in samples]),
-                ("cold", "deploying", [row.start_cold for row in samples]),
-            ],
+            [series("warm", "idle", "start_warm"), series("cold", "deploying", "start_cold")],
             unit="s",
         ),
     ]

@@ -69,6 +69,7 @@ WORK_ACTIONS = (
         find=_find_deployments,
         do=_cancel_deployment,
         back="deployments",
+        noun="deployment",
         thing="Deployment ",
         is_dangerous=True,
     ),
@@ -79,6 +80,7 @@ WORK_ACTIONS = (
         find=_find_leases,
         do=_break,
         back="activity",
+        noun="lease",
         is_dangerous=True,
     ),
 )

@@ -43,7 +43,7 @@ def test_it_says_what_force_release_will_do_to_which_bot_in_which_meeting(operat
     page = operator.get(force_release(run(bot))).content.decode()
     assert f"Bot #{bot.pk} fails" in page
     assert bot.meeting_url in page
-    assert "<b>1</b> will be changed" in page
+    assert "<b>1</b> slot will be changed" in page
 
 
 def test_it_releases_a_slot_by_force(operator):
