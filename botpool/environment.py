@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 from environs import Env
-from environs.exceptions import EnvError
 
 T = TypeVar("T")
 
@@ -24,13 +24,11 @@ class WrongValue(SystemExit):
 
 
 def _read(name: str, reader: Callable[[], T], allowed: str, valid: Callable[[T], bool]) -> T:
-    try:
+    with suppress(ValueError):  # those of environs are such, too
         value = reader()
-    except EnvError:
-        raise WrongValue(name, allowed) from None
-    if not valid(value):
-        raise WrongValue(name, allowed)
-    return value
+        if valid(value):
+            return value
+    raise WrongValue(name, allowed)
 
 
 def number(name: str, default: int, *, low: int, high: int) -> int:
@@ -69,12 +67,18 @@ def matching(name: str, default: str, *, valid: Callable[[str], bool], allowed: 
     return _read(name, lambda: text(name, default), allowed, valid)
 
 
-def url(name: str, default: str = "", *, schemes: Sequence[str] = ("http", "https")) -> str:
+def url(
+    name: str, default: str = "", *, schemes: Sequence[str] = ("http", "https"), ending: str = ""
+) -> str:
     allowed = f"an address that begins with {' or '.join(f'{s}://' for s in schemes)}"
+    if ending:
+        allowed += f" and ends with {ending}"
 
     def valid(value: str) -> bool:
         parts = urlsplit(value)
-        return not value or (parts.scheme in schemes and bool(parts.hostname))
+        return not value or (
+            parts.scheme in schemes and bool(parts.hostname) and value.endswith(ending)
+        )
 
     return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid)
 

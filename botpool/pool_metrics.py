@@ -8,6 +8,7 @@ from prometheus_client.metrics_core import Metric
 
 from botpool.sql import fetch_all
 from bots.status import TERMINAL, BotStatus, Platform
+from queues.pauses import paused_pools
 from slots.finding import FindingKind
 from slots.models import Pool
 from slots.status import SlotStatus
@@ -58,12 +59,13 @@ def _sizes(prefix: str) -> Iterator[Metric]:
         f"{prefix}pool_paused", "1 while an operator has it give out no slots.", labels=["platform"]
     )
     pools = {pool.platform: pool for pool in Pool.objects.all()}
+    paused_now = set(paused_pools().values_list("platform", flat=True))
     for platform in Platform.values:
         pool = pools.get(platform)
         by_operator = pool.max_size if pool else None
         size = settings.MAX_POOL_SIZES[platform] if by_operator is None else by_operator
         family.add_metric([platform], size)
-        paused.add_metric([platform], float(bool(pool and pool.paused_at)))
+        paused.add_metric([platform], float(platform in paused_now))
     return iter([family, paused])
 
 

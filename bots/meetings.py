@@ -48,8 +48,8 @@ def platform_of(address: str, *, given: Platform | None = None) -> Platform:
 
 
 def _parts(address: str) -> SplitResult:
-    if len(address) > LONGEST_ADDRESS:
-        raise WrongAddress(f"The address is longer than {LONGEST_ADDRESS} characters.")
+    if len(address.encode()) > LONGEST_ADDRESS:
+        raise WrongAddress(f"The address is longer than {LONGEST_ADDRESS} bytes.")
     if re.search(r"[\x00-\x20\x7f\\]", address):
         raise WrongAddress("The address holds a space, a backslash or a control character.")
     try:

@@ -15,8 +15,8 @@ BOT_DATA = "BOT_DATA"
 
 
 def encode_bot_data(data: Mapping[str, Any]) -> str:
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(text.encode("ascii")).decode("ascii")
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return base64.b64encode(text.encode()).decode("ascii")
 
 
 def decode_bot_data(value: str) -> dict[str, Any]:

@@ -80,6 +80,12 @@ class Outlook:
             served += wait <= stays
             yield wait
 
+    def wait_behind(self, patience: Sequence[float], *, others: int) -> float:
+        """The wait of whoever stands behind these, and behind so many others who will stay."""
+        waits = self.waits(patience)
+        served = sum(wait <= stays for wait, stays in zip(waits, patience, strict=True))
+        return self.wait_of(served + others + 1)
+
     def wait_of(self, nth: int) -> float:
         """When the nth slot from now is to be expected; infinite if no slot is in service."""
         if nth <= self.pool.free:

@@ -1,15 +1,13 @@
 """Where a waiter stands, and how long it will be."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import chain, repeat
 from math import inf
 
 from botpool.sql import fetch_all, fetch_one
 from bots.models import Bot
 from queues.estimate import Outlook
-from queues.measurements import look_at_platform
+from queues.measurements import Situation, look_at_platform
 
 # Of so many ahead it is asked whether they will still be there at their turn.
 LOOKED_AT = 1_000
@@ -61,29 +59,30 @@ def place_in_line(bot: Bot) -> Place | None:
     if row is None:
         return None
     ahead, stays = row
-    unseen = repeat(inf, ahead + 1 - len(stays))  # the rest of those ahead, and the bot itself
-    return _places(bot.platform, chain(stays, unseen))[-1]
+    seen = look_at_platform(bot.platform)
+    wait = Outlook(seen.measured, seen.pool).wait_behind(stays, others=ahead - len(stays))
+    return _place(ahead + 1, wait, seen=seen)
 
 
 def places_in_line(platform: str, *, limit: int | None = None) -> dict[int, Place]:
     """The places of all who wait for a platform, or of the first so many, by the bots' ids and
     in their order. As many queries for a thousand as for one."""
     rows = fetch_all(_PATIENCE, {"platform": platform, "limit": limit})
-    places = _places(platform, (seconds for _, seconds in rows))
-    return {bot_id: place for (bot_id, _), place in zip(rows, places, strict=True)}
-
-
-def _places(platform: str, patience: Iterable[float]) -> list[Place]:
     seen = look_at_platform(platform)
-    outlook = Outlook(seen.measured, seen.pool)
-    return [
-        Place(
-            position=position,
-            wait_for_slot=_duration(max(wait, seen.pause)),
-            estimated_wait=_duration(max(wait, seen.pause) + seen.measured.start),
-        )
-        for position, wait in enumerate(outlook.waits(patience), start=1)
-    ]
+    waits = Outlook(seen.measured, seen.pool).waits(stays for _, stays in rows)
+    return {
+        bot_id: _place(position, wait, seen=seen)
+        for position, ((bot_id, _), wait) in enumerate(zip(rows, waits, strict=True), start=1)
+    }
+
+
+def _place(position: int, wait: float, *, seen: Situation) -> Place:
+    wait = max(wait, seen.pause)
+    return Place(
+        position=position,
+        wait_for_slot=_duration(wait),
+        estimated_wait=_duration(wait + seen.measured.start),
+    )
 
 
 def _duration(seconds: float) -> timedelta | None:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from django.http import HttpRequest
@@ -26,7 +27,7 @@ class StrictParser(Parser):
 
 def _parse(body: bytes) -> Any:
     try:
-        return json.loads(body, parse_constant=_refuse_constant, parse_float=_finite)
+        return json.loads(body, parse_constant=_refuse_constant, parse_float=_number)
     except RecursionError:
         raise Problem(400, "The body is nested too deeply.") from None
     except ValueError as error:
@@ -37,11 +38,12 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number in JSON")
 
 
-def _finite(text: str) -> float:
+def _number(text: str) -> int | float:
     number = float(text)
     if math.isinf(number):
         raise ValueError("a number is out of range")
-    return number
+    # PostgreSQL gives 1e300 back written out, so that is how its size has to be measured.
+    return int(Decimal(text)) if abs(number) >= 1e16 else number
 
 
 def _without_content(error: ValueError) -> str:

@@ -97,15 +97,9 @@ def _bot_request(new: NewBot) -> BotRequest:
 
 
 def _queue_timeout(new: NewBot) -> timedelta:
-    longest: timedelta = settings.MAX_QUEUE_TIMEOUT
     default: timedelta = settings.DEFAULT_QUEUE_TIMEOUT
-    if new.queue_timeout_ms is None:
-        return default
-    timeout = timedelta(milliseconds=new.queue_timeout_ms)
-    if timeout > longest:
-        most = longest // timedelta(milliseconds=1)
-        raise wrong_fields({"queueTimeoutMs": [f"It is more than {most}, the most that is set."]})
-    return timeout
+    given = new.queue_timeout_ms
+    return default if given is None else timedelta(milliseconds=given)
 
 
 def _hash_of(new: NewBot) -> str:

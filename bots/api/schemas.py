@@ -1,9 +1,10 @@
 """What goes over the wire about bots, in camelCase."""
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
+from django.conf import settings
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
@@ -13,7 +14,9 @@ from bots.status import BotStatus, Platform
 from bots.webhooks.addresses import WrongWebhookAddress, check_webhook_address
 
 LARGEST_CONFIG = 64 * 1024
-LONGEST_QUEUE_TIMEOUT = 600_000
+MILLISECOND = timedelta(milliseconds=1)
+LONGEST_QUEUE_TIMEOUT = settings.MAX_QUEUE_TIMEOUT // MILLISECOND
+USUAL_QUEUE_TIMEOUT = settings.DEFAULT_QUEUE_TIMEOUT // MILLISECOND
 LONGEST_REASON = 1000
 
 
@@ -51,7 +54,7 @@ class NewBot(Incoming):
                     "meetingUrl": "https://meet.google.com/abc-defg-hij",
                     "botDisplayName": "Notetaker",
                     "priority": 100,
-                    "queueTimeoutMs": 300000,
+                    "queueTimeoutMs": USUAL_QUEUE_TIMEOUT,
                     "config": {"language": "en"},
                 }
             ]
@@ -67,7 +70,7 @@ class NewBot(Incoming):
     platform: Platform | None = Field(None, description="Read off the address if left out.")
     priority: Priority = Field(100, description="Lower goes first.")
     queue_timeout_ms: QueueTimeout | None = Field(
-        None, description="How long it may wait for a slot; 300000 if left out."
+        None, description=f"How long it may wait for a slot; {USUAL_QUEUE_TIMEOUT} if left out."
     )
     config: dict[str, Any] = Field(
         default_factory=dict, description="Handed to the bot as it is; 64 kB, 20 levels deep."

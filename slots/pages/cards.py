@@ -14,6 +14,7 @@ from botpool.pages.charts import Chart, line_chart, stacked_chart
 from botpool.sql import fetch_all
 from bots.status import Platform
 from queues.models import QueueEntry
+from queues.pauses import paused_pools
 from slots.deployment import ACTIVE, Deployment
 from slots.descriptions import wanted_description
 from slots.models import Pool, Slot
@@ -57,6 +58,7 @@ def cards() -> list[Card]:
     """In the same number of queries however many slots there are."""
     slots = _by_platform(Slot.objects.order_by("platform", "number"))
     pools = {pool.platform: pool for pool in Pool.objects.all()}
+    paused = {pool.platform: pool for pool in paused_pools()}
     lines = _lines()
     deploying = _deployments_under_way()
     warm = _warm_shares()
@@ -66,6 +68,7 @@ def cards() -> list[Card]:
             platform,
             slots=slots[platform],
             pool=pools.get(platform),
+            paused=paused.get(platform),
             line=lines.get(platform, (0, None)),
             deploying=deploying.get(platform, 0),
             warm_share=warm.get(platform),
@@ -80,6 +83,7 @@ def _card(
     *,
     slots: list[Slot],
     pool: Pool | None,
+    paused: Pool | None,
     line: tuple[int, datetime | None],
     deploying: int,
     warm_share: int | None,
@@ -96,7 +100,7 @@ def _card(
         oldest=line[1],
         deploying=deploying,
         warm_share=warm_share,
-        paused=pool if pool is not None and pool.paused_at is not None else None,
+        paused=paused,
         charts=_charts(samples) if samples else [],
     )
 

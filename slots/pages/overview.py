@@ -21,6 +21,7 @@ _VERSION = """
 SELECT
     (SELECT md5(string_agg(id || ':' || xmin, ',' ORDER BY id)) FROM slots_slot),
     (SELECT md5(string_agg(platform || ':' || xmin, ',' ORDER BY platform)) FROM slots_pool),
+    (SELECT count(*) FROM slots_pool WHERE paused_until > clock_timestamp()),
     (SELECT md5(string_agg(id || ':' || xmin, ',' ORDER BY id)) FROM queues_queueentry),
     (SELECT count(*) FROM slots_deployment WHERE status = ANY(%(active)s)),
     (SELECT max(minute) FROM botpool_poolsample)

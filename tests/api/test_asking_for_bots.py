@@ -1,8 +1,15 @@
+import base64
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus
 from queues.models import QueueEntry
+from slots.starting import container_environment
 from tests.api.conftest import MEETING
 from tests.factories import SlotFactory
 
@@ -104,6 +111,7 @@ def test_a_second_bot_for_the_same_meeting_is_allowed(client_api):
         ("queueTimeoutMs", 600_001),
         ("config", []),
         ("config", {"x": "y" * 65_536}),
+        ("config", {"x": [1e300] * 8_000}),
         ("config", {"x": "a\x00b"}),
         ("config", {"a\x00b": 1}),
         ("config", {"x": "\ud800"}),
@@ -123,6 +131,36 @@ def test_a_wrong_field_is_refused_by_its_name(client_api, field, value):
     named = {"meetingUrl" if value == "zoom" else field}
     assert set(answer.json()["errors"]) == named
     assert not Bot.objects.exists()
+
+
+LARGEST_STRING = 131_072  # in bytes: Linux takes no larger argument or variable
+
+
+@pytest.mark.parametrize("letter", ["y", "я", "😀", '"', "\x01"])
+def test_the_largest_bot_that_is_accepted_fits_into_an_environment_variable(
+    client_api, slot, letter
+):
+    meeting = MEETING + "?" + '"' * (2000 - len(MEETING) - 1)
+    room = 65_536 - len(json.dumps({"x": ""}))
+    letters = room // (len(json.dumps(letter, ensure_ascii=False).encode()) - 2)
+    body = {
+        "meetingUrl": meeting,
+        "botDisplayName": "\x01" * 255,
+        "config": {"x": letter * letters},
+    }
+    assert ask(client_api, body, **{"X-Correlation-Id": "c" * 64}).status_code == 201
+    slot.refresh_from_db()
+    variables = container_environment(slot, Bot.objects.get())
+    assert len(f"BOT_DATA={variables['BOT_DATA']}") < LARGEST_STRING
+    # Coolify has a shell write all of them to a file, as base64 within one argument.
+    file = "\n".join(f"{name}='{value}'" for name, value in variables.items())
+    assert len(base64.b64encode(file.encode())) < LARGEST_STRING - 3_000
+
+
+def test_numbers_of_the_config_are_kept_however_large(client_api):
+    ask(client_api, {"config": {"x": 1e300, "y": 1.5, "z": 2.0}})
+    config = Bot.objects.get().config
+    assert json.dumps(config) == json.dumps({"x": 10**300, "y": 1.5, "z": 2.0})
 
 
 def nested(levels):
@@ -147,9 +185,30 @@ def test_the_refusal_of_an_unknown_address_names_the_known_forms(client_api):
     assert "meet.google.com" in reason and "teams.microsoft.com" in reason and "zoom.us" in reason
 
 
-def test_the_longest_queue_timeout_is_the_one_that_is_set(client_api, settings):
-    settings.MAX_QUEUE_TIMEOUT /= 10
-    assert set(ask(client_api, {"queueTimeoutMs": 60_001}).json()["errors"]) == {"queueTimeoutMs"}
+# In a process of its own, because the API is described once, when it starts.
+SHOW_QUEUE_TIMEOUT = """
+import django
+django.setup()
+import json
+from bots.api.schemas import NewBot
+NewBot.model_validate({"meetingUrl": "https://zoom.us/j/1", "queueTimeoutMs": 1_200_000})
+print(json.dumps(NewBot.model_json_schema()["properties"]["queueTimeoutMs"]))
+"""
+
+
+def test_the_longest_queue_timeout_is_the_one_that_is_set():
+    keep = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR")}
+    own = {"MAX_QUEUE_TIMEOUT": "1200000", "DEFAULT_QUEUE_TIMEOUT": "700000"}
+    shown = subprocess.run(
+        [sys.executable, "-c", SHOW_QUEUE_TIMEOUT],
+        env={**keep, **own, "DJANGO_SETTINGS_MODULE": "botpool.settings"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    described = json.loads(shown)
+    assert described["anyOf"][0]["maximum"] == 1_200_000
+    assert "700000 if left out" in described["description"]
 
 
 # --- The same request again -------------------------------------------------------------------

@@ -51,6 +51,7 @@ def test_the_platform_is_read_off_the_address(address, platform):
         "https://zoom.us:99999/j/1",
         "https://[zoom.us/j/1",
         "https://zoom.us/j/" + "1" * 2000,
+        "https://zoom.us/j/" + "я" * 1000,
     ],
 )
 def test_what_is_no_meeting_is_refused(address):

@@ -289,8 +289,9 @@ def test_a_receiver_that_drips_is_cut_off(inside_is_allowed, monkeypatch):
 
 
 def test_nobody_listening_is_a_delivery_that_failed(inside_is_allowed):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    result = sending.post(f"http://127.0.0.1:{port}/", b"{}", headers={})
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        result = sending.post(f"http://127.0.0.1:{port}/", b"{}", headers={})
     assert not result.delivered
     assert "ConnectionRefused" in result.answer

@@ -43,6 +43,8 @@ def read(**environment):
         ("DEPLOY_TIMEOUT", "25m", "milliseconds"),
         ("COOLIFY_DESCRIPTION_STYLE", "curly", "brackets or plain"),
         ("COOLIFY_API_URL", "coolify.example", "http:// or https://"),
+        ("COOLIFY_API_URL", "https://coolify.example", "ends with /api/v1"),
+        ("BOTPOOL_PUBLIC_URL", "http://[", "http:// or https://"),
         ("SLOT_NAME_PREFIX", "Pool!", "lower-case letters"),
         ("BOT_IMAGE_ZOOM", "no-tag", "an image with its tag"),
         ("DATABASE_URL", "sqlite:///db.sqlite3", "SQLite and others are not supported"),
@@ -66,6 +68,11 @@ def test_the_password_in_a_wrong_database_address_is_not_shown():
     done = start(DATABASE_URL="mysql://root:hunter2@db/botpool")
     assert done.returncode == 1
     assert "hunter2" not in done.stderr
+
+
+def test_an_address_may_end_with_a_slash():
+    found = read(COOLIFY_API_URL="https://coolify.example/api/v1/")
+    assert found["COOLIFY_API_URL"] == "https://coolify.example/api/v1"
 
 
 def test_each_platform_can_have_a_size_of_its_own():

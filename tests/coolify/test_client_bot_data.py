@@ -1,7 +1,7 @@
 import base64
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coolify.bot_data import decode_bot_data, encode_bot_data
@@ -13,6 +13,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(data=st.dictionaries(st.text(), JSON))
 def test_what_goes_in_comes_out(data):
     assert decode_bot_data(encode_bot_data(data)) == data
@@ -22,6 +23,10 @@ def test_the_value_has_nothing_that_a_shell_or_coolify_would_change():
     value = encode_bot_data({"name": "Ada #1 $HOME {x} 'q' \"p\" \n ü"})
     assert value.isascii()
     assert not set(value) & set(" #$'\"{}[]\n")
+
+
+def test_letters_are_sent_as_they_are_and_not_as_escapes():
+    assert base64.b64decode(encode_bot_data({"name": "Ада"})) == '{"name":"Ада"}'.encode()
 
 
 def test_what_is_not_json_cannot_be_sent():

@@ -2,6 +2,8 @@ import time
 
 import pytest
 
+from coolify.bot_data import encode_bot_data
+from coolify.simulator.bots import decoded
 from coolify.simulator.plans import make_plan
 from coolify.simulator.settings import Settings
 from tests.simulated_coolify import NEVER, PlainApi, simulated_coolify, wait_until
@@ -111,6 +113,11 @@ def test_without_readable_bot_data_a_container_cannot_run(api):
     api.run(uuid)
     wait_until(lambda: api.running(uuid)[0]["past_lives"])
     assert api.running(uuid)[0]["past_lives"][0]["reason"] == "BOT_DATA missing or unreadable"
+
+
+def test_a_bot_reads_its_data_as_utf_8():
+    data = {"botId": 7, "token": "t", "apiUrl": "http://botpool", "botDisplayName": "Ада 😀"}
+    assert decoded(encode_bot_data(data)) == data
 
 
 # Misbehaviour

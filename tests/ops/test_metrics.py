@@ -11,6 +11,7 @@ from botpool.counting import BUCKETS, count_history
 from botpool.models import PeriodicWork, TickerLease
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus, Platform
+from queues.pauses import pause_platform
 from tests.factories import BotFactory, QueueEntryFactory, SlotFactory
 from tests.ops.history import a_deployment, an_ended_bot, time_passes
 
@@ -47,6 +48,15 @@ def test_it_shows_the_queue_and_its_oldest_waiter(client):
     metrics = scrape(client)
     assert value(metrics, "botpool_queue_length", platform="google-meet") == 1
     assert value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") > 0
+
+
+def test_it_shows_which_pools_are_paused_now(client):
+    pause_platform("zoom", reason="New image", actor="alice")
+    ago = database_now() - timedelta(minutes=5)
+    pause_platform("teams", reason="New image", actor="alice", until=ago)
+    metrics = scrape(client)
+    assert value(metrics, "botpool_pool_paused", platform="zoom") == 1
+    assert value(metrics, "botpool_pool_paused", platform="teams") == 0
 
 
 def test_it_shows_who_leads_the_tickers(client):

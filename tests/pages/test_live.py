@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db.models import F
 
+from botpool.clock import database_now
 from botpool.models import PoolSample
 from botpool.pages import unchanged
 from botpool.pages.activity import _cell
@@ -14,8 +15,9 @@ from botpool.pages.samples import sample_pools
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus
+from queues.pauses import pause_platform
 from slots.lifecycle import end_bot
-from slots.models import Slot
+from slots.models import Pool, Slot
 from tests.pages.populated import ask, populate, run
 
 HTMX = {"HX-Request": "true"}
@@ -32,7 +34,8 @@ def ask_again(client, page, version):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_it_answers_204_while_nothing_has_changed(viewer, page):
+def test_it_answers_204_while_nothing_has_changed(viewer, page, monkeypatch):
+    monkeypatch.setattr("queues.pages.queue.ESTIMATES_HOLD_FOR", 1e12)  # estimates are no change
     populate(4)
     version = shown_version(viewer.get(page).text)
     assert ask_again(viewer, page, version).status_code == 204
@@ -150,8 +153,31 @@ def test_a_waiter_sees_its_place_and_why(viewer, settings):
     assert "1 bot is ahead of it." in page
 
 
+def test_a_pause_is_shown_until_it_is_over(viewer):
+    in_an_hour, an_hour_ago = (database_now() + timedelta(hours=hours) for hours in (1, -1))
+    pause_platform("zoom", reason="New image", actor="alice", until=in_an_hour)
+    pause_platform("teams", reason="New image", actor="alice", until=an_hour_ago)
+    shown = viewer.get("/").text
+    assert "Zoom is paused by alice: New image" in shown
+    assert shown.count('class="badge waiting">paused') == 1
+    assert shown.count("is paused by") == 1
+
+
+def test_an_open_page_is_told_of_the_end_of_a_pause(viewer):
+    now = database_now()
+    Pool.objects.create(platform="zoom", paused_at=now, paused_until=now + timedelta(hours=1))
+    version = shown_version(viewer.get("/").text)
+    # Within one transaction xmin stays the same, as it does when nothing but time passes.
+    Pool.objects.update(paused_until=now)
+    answer = ask_again(viewer, "/", version)
+    assert answer.status_code == 200
+    assert "is paused by" not in answer.text
+
+
 def test_the_samples_become_charts(viewer):
     populate(6)
+    while time.time() % 60 > 50:  # both within the same minute
+        time.sleep(0.1)
     sample_pools()
     sample_pools()
     sample = PoolSample.objects.get(platform="google-meet")

@@ -3,7 +3,7 @@
 from math import inf
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues.estimate import Measured, Outlook, PoolState
@@ -70,10 +70,18 @@ def test_a_little_history_counts_for_a_little():
     assert much < little <= none
 
 
+def test_whoever_stands_behind_many_waits_as_if_all_were_gone_through_one_by_one():
+    pool = PoolState(held_for=[9 * MINUTE, 4 * MINUTE], free=1)
+    patience = [inf, 2 * MINUTE, 1.0, inf, 7 * MINUTE]
+    one_by_one = waits(pool, patience=[*patience, *[inf] * 500, inf])[-1]
+    assert Outlook(TEN_MINUTES, pool).wait_behind(patience, others=500) == one_by_one
+
+
 ages = st.lists(st.floats(0, 5 * 3600), max_size=30)
 ran = st.lists(st.floats(0, 3 * 3600), min_size=1, max_size=30)
 
 
+@settings(deadline=None)
 @given(held=ages, stopping=ages, free=st.integers(0, 3), ran=ran, bots=st.integers(1, 5000))
 def test_nobody_is_told_a_shorter_wait_than_those_ahead(held, stopping, free, ran, bots):
     pool = PoolState(held_for=held, stopping_for=stopping, free=free)

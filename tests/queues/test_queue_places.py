@@ -5,13 +5,15 @@ from django.utils import timezone
 
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
+from queues import places
+from queues.estimate import Outlook
 from queues.measurements import look_at_platform
 from queues.pauses import pause_platform
 from queues.places import place_in_line, places_in_line
 from slots.lifecycle import confirm_slot_stopped, mark_slot_running, release_bot_from_slot
 from slots.models import Slot, SlotTransition
 from tests.factories import SlotFactory
-from tests.queued import ask, pool_of
+from tests.queued import ask, many_wait, pool_of
 
 pytestmark = pytest.mark.django_db
 
@@ -75,6 +77,17 @@ def test_places_cost_as_many_queries_for_many_as_for_one(settings, django_assert
         ask()
     with django_assert_num_queries(2):
         assert len(places_in_line(MEET)) == 19
+
+
+def test_only_those_looked_at_are_gone_through_one_by_one(settings, monkeypatch):
+    pool_of(settings, 1)
+    ask()
+    many_wait(50)
+    wait_of, steps = Outlook.wait_of, []
+    monkeypatch.setattr(Outlook, "wait_of", lambda *of: steps.append(of) or wait_of(*of))
+    monkeypatch.setattr(places, "LOOKED_AT", 5)
+    assert place_in_line(ask()).position == 51
+    assert len(steps) == 6
 
 
 def test_the_estimate_is_the_wait_for_a_slot_and_the_start_in_it(settings):
