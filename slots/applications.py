@@ -17,19 +17,31 @@ from slots.leases import HeldLease
 from slots.models import Slot, SlotTransition
 
 
-def make_application(slot: Slot, *, coolify: Coolify, lease: HeldLease, actor: str) -> None:
+def make_application(
+    slot: Slot, *, image: str, coolify: Coolify, lease: HeldLease, actor: str
+) -> None:
     """Give the slot a new application and write its uuid down.
 
     Names are not unique in Coolify and its create call cannot be repeated safely: after a lost
     answer the application is looked for before another one is made.
     """
     description = wanted_description(slot)
-    uuid = _left_by_a_lost_answer(slot, coolify)
+    uuid, its_image = _left_by_a_lost_answer(slot, coolify), ""
     if not uuid:
         _note_asked(slot, database_now())
         lease.check()
-        uuid = _create(slot, coolify, description)
-    _remember(slot, uuid, description=description, lease=lease, actor=actor)
+        uuid, its_image = _create(slot, coolify, image=image, description=description), image
+    made = {"coolify_uuid": uuid, "image": its_image, "description_written": description}
+    _remember(slot, made, lease=lease, actor=actor)
+
+
+def set_image(slot: Slot, image: str, *, coolify: Coolify, lease: HeldLease) -> None:
+    """Let the next start be made from this image, where the application has another one."""
+    if slot.image != image:
+        lease.check()
+        coolify.update_application(slot.coolify_uuid, image=Image.parse(image))
+        Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid).update(image=image)
+        slot.image = image
 
 
 def forget_application(slot: Slot, *, reason: str, lease: HeldLease, actor: str) -> None:
@@ -37,9 +49,9 @@ def forget_application(slot: Slot, *, reason: str, lease: HeldLease, actor: str)
     with lease.fenced():
         note(slot, f"{reason} (application {slot.coolify_uuid})", actor=actor)
         Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid).update(
-            coolify_uuid="", description_written="", application_asked_at=None
+            coolify_uuid="", image="", description_written="", application_asked_at=None
         )
-    slot.coolify_uuid = ""
+    slot.coolify_uuid = slot.image = ""
 
 
 def _left_by_a_lost_answer(slot: Slot, coolify: Coolify) -> str:
@@ -75,33 +87,32 @@ def _note_asked(slot: Slot, at: datetime | None) -> None:
     Slot.objects.filter(pk=slot.pk).update(application_asked_at=at)
 
 
-def _create(slot: Slot, coolify: Coolify, description: str) -> str:
+def _create(slot: Slot, coolify: Coolify, *, image: str, description: str) -> str:
     try:
-        return _create_once(slot, coolify, description)
+        return _create_once(slot, coolify, image=image, description=description)
     except CoolifyError as error:
         if not error.maybe_done:
             _note_asked(slot, None)  # there is nothing to be looked for
         raise
 
 
-def _create_once(slot: Slot, coolify: Coolify, description: str) -> str:
+def _create_once(slot: Slot, coolify: Coolify, *, image: str, description: str) -> str:
     return coolify.create_application(
         project_uuid=settings.COOLIFY_PROJECT_UUID,
         server_uuid=slot.server_uuid,
         environment_name=settings.COOLIFY_ENVIRONMENT_NAME,
         destination_uuid=settings.COOLIFY_DESTINATION_UUID or None,
-        image=Image.parse(settings.BOT_IMAGES[slot.platform]),
+        image=Image.parse(image),
         name=slot.name,
         description=description,
     ).uuid
 
 
-def _remember(slot: Slot, uuid: str, *, description: str, lease: HeldLease, actor: str) -> None:
+def _remember(slot: Slot, made: dict[str, str], *, lease: HeldLease, actor: str) -> None:
+    uuid = made["coolify_uuid"]
     with lease.fenced():
         # In the order of all others: the bot before its slot.
         Bot.objects.filter(slot=slot, slot__epoch=slot.epoch).update(coolify_service_uuid=uuid)
-        Slot.objects.filter(pk=slot.pk, coolify_uuid="").update(
-            coolify_uuid=uuid, description_written=description, application_asked_at=None
-        )
+        Slot.objects.filter(pk=slot.pk, coolify_uuid="").update(**made, application_asked_at=None)
         note(slot, "Application made", actor=actor, coolify_uuid=uuid)
-    slot.coolify_uuid = uuid
+    slot.coolify_uuid, slot.image = uuid, made["image"]

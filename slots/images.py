@@ -7,12 +7,14 @@ slot has long moved on, so that the next one does not pull beside it.
 
 import logging
 import re
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
+from botpool.clock import database_now
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, WarmImage
 
 logger = logging.getLogger(__name__)
@@ -72,13 +74,23 @@ def mark_image_warm(deployment: Deployment) -> None:
 def settle_pulls() -> None:
     """Leaders whose slot has moved on: one whose bot called from its container has pulled the
     image, and one whose start was never asked for never will. Of others Coolify has to be asked
-    (slots.watching)."""
+    (slots.watching), for as long as a deployment may take: some hang in Coolify for ever and
+    cannot be cancelled, and a second pull beside such a one is better than none."""
+    now = database_now()
     for deployment in pulls_of_the_past():
         if deployment.status == DeploymentStatus.FINISHED:
             mark_image_warm(deployment)
             let_go_of_pull(deployment)
         elif deployment.start_asked_at is None:
             let_go_of_pull(deployment)
+        elif now - (deployment.building_since or deployment.start_asked_at) > _longest_pull():
+            logger.warning("[Pool] %s still pulls in Coolify: waited for no longer", deployment)
+            let_go_of_pull(deployment)
+
+
+def _longest_pull() -> timedelta:
+    longest: timedelta = settings.DEPLOY_TIMEOUT + settings.DEPLOY_GRACE_PERIOD
+    return longest
 
 
 def pulls_of_the_past() -> QuerySet[Deployment]:

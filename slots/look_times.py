@@ -23,7 +23,8 @@ from slots.status import SlotStatus
 class Question:
     """Something that a look can tell: for the first time after `first`, and then again and again.
 
-    The pauses grow with its age: by `growth` of it, from `shortest` to the reconciler's pace.
+    The pauses grow with its age: by `growth` of it, from `shortest` to the reconciler's pace, or
+    twice DEPLOY_POLL_INTERVAL where that is less.
     """
 
     since: datetime
@@ -35,7 +36,8 @@ class Question:
         from_when = self.since + self.first
         if last_look is None or last_look < from_when:
             return now >= from_when
-        pause = min((last_look - self.since) * self.growth, settings.RECONCILE_INTERVAL)
+        longest = min(settings.RECONCILE_INTERVAL, 2 * settings.DEPLOY_POLL_INTERVAL)
+        pause = min((last_look - self.since) * self.growth, longest)
         return now - last_look >= max(self.shortest, pause)
 
 
@@ -46,7 +48,7 @@ def look_is_due(*, now: datetime, last_look: datetime | None) -> bool:
 def _questions() -> Iterator[Question]:
     seldom, soon = settings.DEPLOY_POLL_INTERVAL, settings.WATCH_INTERVAL
     for since in _starts():
-        yield Question(since, settings.EXPECTED_START, seldom, growth=0.25)
+        yield Question(since, min(settings.EXPECTED_START, 4 * seldom), seldom, growth=0.25)
     for since in _removals_of_failed():
         yield Question(since, soon, soon)
     awaited = set(QueueEntry.objects.order_by().values_list("platform", flat=True).distinct())

@@ -51,6 +51,9 @@ class Slot(models.Model):
     name = models.CharField(max_length=100)
     coolify_uuid = models.CharField(max_length=64, blank=True, db_default="")
     server_uuid = models.CharField(max_length=64, blank=True, db_default="")
+    image = models.CharField(
+        max_length=300, blank=True, db_default="", help_text="Of its application, where known."
+    )
 
     status = models.CharField(max_length=20, choices=SlotStatus)
     previous_status = models.CharField(max_length=20, choices=SlotStatus, blank=True, db_default="")

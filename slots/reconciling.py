@@ -109,7 +109,8 @@ def _see(coolify: Coolify, report: Report) -> tuple[list[Sighting], list[Finding
     else:
         report.looked = f"Coolify lists {len(look.applications)} applications"
         if not report.dry_run:
-            learn_from(look, coolify)  # so that this look saves the next one
+            # So that this look saves the next one.
+            learn_from(look, coolify, until=time.monotonic() + LONGEST_PASS)
         sightings += container_checks.wrong_containers(look, coolify, hearing_since=hearing)
         sightings += orphans.unknown_applications(look)
         kinds += [*container_checks.KINDS, *orphans.KINDS, FindingKind.SHORT_LIST]

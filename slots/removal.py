@@ -127,9 +127,11 @@ def _cancel(deployment: Deployment, slot: Slot, coolify: Coolify) -> str:
 
 
 def note_coolify_end(deployment: Deployment, ended_as: str) -> None:
-    Deployment.objects.filter(pk=deployment.pk).update(
+    this_start = {"pk": deployment.pk, "deployment_uuid": deployment.deployment_uuid}
+    if not Deployment.objects.filter(**this_start).update(
         coolify_status=ended_as, coolify_ended_at=database_now()
-    )
+    ):
+        return  # it was started anew meanwhile
     if ended_as == CoolifyStatus.FINISHED:
         mark_image_warm(deployment)
     let_go_of_pull(deployment)

@@ -17,7 +17,7 @@ from coolify.client import Coolify
 from coolify.correlation import correlated
 from coolify.errors import BudgetExhausted, CoolifyError, NotAccepted, NotFound, Refused
 from coolify.server_limits import concurrent_deployments, queue_limits
-from slots.applications import forget_application, make_application
+from slots.applications import forget_application, make_application, set_image
 from slots.deployment import UNDER_WAY, Deployment, DeploymentStatus
 from slots.leases import HeldLease, LeaseLost, LeaseNotAcquired, with_status_lock
 from slots.models import Slot
@@ -84,6 +84,12 @@ def start(deployment: Deployment, coolify: Coolify) -> None:
                 _start(deployment, slot, coolify=coolify, lease=lease)
     except (LeaseNotAcquired, LeaseLost) as error:
         logger.info("[Pool] %s is left to somebody else: %s", deployment, error)
+    except _NotWantedAnyMore:
+        logger.info("[Pool] %s: its bot has left meanwhile, it is not started", deployment)
+
+
+class _NotWantedAnyMore(Exception):
+    """While Coolify was asked for something else the slot has moved on."""
 
 
 def _still_wanted(deployment: Deployment, slot: Slot) -> bool:
@@ -123,12 +129,14 @@ def _earlier_start(deployment: Deployment, slot: Slot, coolify: Coolify) -> str:
 def _new_start(
     deployment: Deployment, slot: Slot, bot: Bot, *, coolify: Coolify, lease: HeldLease
 ) -> str:
-    _write_environment(slot, bot, coolify=coolify, lease=lease)
+    _write_environment(slot, bot, image=deployment.image, coolify=coolify, lease=lease)
     # Written down before the call: whoever takes over from us knows that it may have been made.
     asked_at = database_now()
-    Deployment.objects.filter(pk=deployment.pk).update(
+    wanted = Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.STARTING)
+    if not wanted.update(
         start_asked_at=Coalesce("start_asked_at", asked_at), attempt=F("attempt") + 1
-    )
+    ):
+        raise _NotWantedAnyMore
     lease.check()
     answer = coolify.start(slot.coolify_uuid)
     if answer.deployment_uuid:
@@ -137,17 +145,25 @@ def _new_start(
     return coolify.resolve_start(slot.coolify_uuid, since=since).uuid
 
 
-def _write_environment(slot: Slot, bot: Bot, *, coolify: Coolify, lease: HeldLease) -> None:
+def _write_environment(
+    slot: Slot, bot: Bot, *, image: str, coolify: Coolify, lease: HeldLease
+) -> None:
     """Tell the container which bot it is; make its application where there is none (any more)."""
     if slot.coolify_uuid:
         try:
-            lease.check()
-            coolify.set_envs(slot.coolify_uuid, container_environment(slot, bot))
+            _prepare_application(slot, bot, image=image, coolify=coolify, lease=lease)
             return
         except NotFound:
             reason = "The application is gone from Coolify"
             forget_application(slot, reason=reason, lease=lease, actor=ACTOR)
-    make_application(slot, coolify=coolify, lease=lease, actor=ACTOR)
+    make_application(slot, image=image, coolify=coolify, lease=lease, actor=ACTOR)
+    _prepare_application(slot, bot, image=image, coolify=coolify, lease=lease)
+
+
+def _prepare_application(
+    slot: Slot, bot: Bot, *, image: str, coolify: Coolify, lease: HeldLease
+) -> None:
+    set_image(slot, image, coolify=coolify, lease=lease)
     lease.check()
     coolify.set_envs(slot.coolify_uuid, container_environment(slot, bot))
 

@@ -26,25 +26,26 @@ from slots.watching import end_pulls, remove_failed, watch
 
 logger = logging.getLogger(__name__)
 
-# A worker's task may take a minute: a pass ends well before, and the next one goes on.
-LONGEST_PASS = 25.0
+# A worker's task may take a minute: after so many seconds of a pass nothing more is learnt, and
+# nothing more started, so that it ends well before. The next one goes on.
+LEARN_WITHIN, START_WITHIN = 25.0, 40.0
 
 
 def tend_slots() -> None:
     """Start what is assigned, stop what is released, and see how the rest gets on."""
-    coolify = shared_coolify()
-    learn_from(_look_if_due(coolify), coolify)
+    coolify, begin = shared_coolify(), time.monotonic()
+    learn_from(_look_if_due(coolify), coolify, until=begin + LEARN_WITHIN)
     line_up()
-    _start_those_due(coolify)
+    _start_those_due(coolify, until=begin + START_WITHIN)
 
 
-def learn_from(look: Look | None, coolify: Coolify) -> None:
+def learn_from(look: Look | None, coolify: Coolify, *, until: float) -> None:
     """Take everything one step further that a look, if there is one, tells something about."""
     stop_released(look, coolify)
-    remove_failed(look, coolify)
+    remove_failed(look, coolify, until=until)
     if look is not None:
-        watch(look, coolify)
-        end_pulls(look, coolify)
+        watch(look, coolify, until=until)
+        end_pulls(look, coolify, until=until)
 
 
 def line_up() -> None:
@@ -56,10 +57,9 @@ def line_up() -> None:
     give_places()
 
 
-def _start_those_due(coolify: Coolify) -> None:
-    end = time.monotonic() + LONGEST_PASS
+def _start_those_due(coolify: Coolify, *, until: float) -> None:
     for deployment in due_starts():
-        if time.monotonic() > end:
+        if time.monotonic() > until:
             break
         start(deployment, coolify)
 
@@ -73,10 +73,12 @@ def look_soon() -> None:
 
 
 def _look_if_due(coolify: Coolify) -> Look | None:
-    last_look = Watch.objects.values_list("looked_at", flat=True).first()
-    if not look_is_due(now=database_now(), last_look=last_look):
-        return None
-    return take_look(coolify)
+    watch_row = Watch.objects.first()
+    last_look = watch_row.looked_at if watch_row else None
+    is_wanted = watch_row is not None and last_look is None
+    if is_wanted or look_is_due(now=database_now(), last_look=last_look):
+        return take_look(coolify)
+    return None
 
 
 def take_look(coolify: Coolify) -> Look | None:

@@ -25,10 +25,12 @@ from slots.status import SlotStatus
 logger = logging.getLogger(__name__)
 
 
-def watch(look: Look, coolify: Coolify) -> None:
+def watch(look: Look, coolify: Coolify, *, until: float) -> None:
     """Judge every deployment under way by one look; ask again only where that is unclear."""
     under_way = Deployment.objects.filter(status=DeploymentStatus.IN_PROGRESS, condemned="")
     for deployment in under_way.select_related("slot").order_by("id"):
+        if time.monotonic() > until:
+            break
         try:
             _watch(deployment, look, coolify)
         except CoolifyError as error:
@@ -111,7 +113,11 @@ def _ask_how_it_ended(deployment: Deployment, coolify: Coolify) -> None:
 
 def _was_never_accepted(deployment: Deployment) -> None:
     """A yes without a deployment: Coolify's queue was full. Not a failure, only not yet."""
-    Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.IN_PROGRESS).update(
+    Deployment.objects.filter(
+        pk=deployment.pk,
+        status=DeploymentStatus.IN_PROGRESS,
+        deployment_uuid=deployment.deployment_uuid,
+    ).update(
         status=DeploymentStatus.WAITING_FOR_PLACE,
         status_since=Now(),
         deployment_uuid="",
@@ -135,11 +141,11 @@ def _ask_for_application(deployment: Deployment, slot: Slot, coolify: Coolify) -
 # --- Failed ones -----------------------------------------------------------------------------
 
 
-def remove_failed(look: Look | None, coolify: Coolify) -> None:
+def remove_failed(look: Look | None, coolify: Coolify, *, until: float) -> None:
     """Bring down what failed, and only then give its bot another slot."""
     failed = due_deployments().filter(~Q(condemned=""), status__in=UNDER_WAY)
     in_turn = failed.order_by(F("next_try_at").asc(nulls_first=True), "id")
-    end = time.monotonic() + LONGEST
+    end = min(until, time.monotonic() + LONGEST)
     for deployment in in_turn.select_related("slot"):
         if time.monotonic() > end:
             break
@@ -186,10 +192,12 @@ def _fail(deployment: Deployment, slot: Slot, *, place_again: bool) -> None:
 # --- Pulls -----------------------------------------------------------------------------------
 
 
-def end_pulls(look: Look, coolify: Coolify) -> None:
+def end_pulls(look: Look, coolify: Coolify, *, until: float) -> None:
     """Find out of leaders whose slot has moved on whether Coolify still pulls for them."""
     settle_pulls()
     for deployment in pulls_of_the_past():
+        if time.monotonic() > until:
+            break
         if deployment.deployment_uuid and deployment.deployment_uuid not in look.active:
             _ask_whether_it_pulls(deployment, coolify)
 

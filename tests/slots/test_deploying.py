@@ -6,6 +6,9 @@ import pytest
 
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
+from coolify.client import Coolify
+from coolify.shared import shared_coolify
+from slots.deletion import why_not_to_delete
 from slots.deployment import Deployment, WarmImage
 from slots.lifecycle import end_bot
 from slots.models import Slot
@@ -49,6 +52,21 @@ def test_twelve_bots_at_once_on_an_empty_pool_pull_the_image_once(pool):
     record = pool.control.record()
     assert (record["coldPulls"], record["overlappingColdPulls"]) == (1, 0)
     assert all(len(pool.containers_of(bot)) == 1 for bot in bots)
+
+
+def test_a_new_image_reaches_slots_that_exist_and_is_pulled_once(pool, settings):
+    settings.BOT_IMAGES = {**settings.BOT_IMAGES, Platform.GOOGLE_MEET: "registry.example/bot:1.0"}
+    first = pool.request(meetingSeconds=1)
+    pool.until(lambda: pool.count([first], BotStatus.DONE) and pool.all_idle())
+    settings.BOT_IMAGES = {**settings.BOT_IMAGES, Platform.GOOGLE_MEET: "registry.example/bot:2.0"}
+
+    bots = [pool.request() for _ in range(4)]
+    pool.until(lambda: pool.all_run(bots))
+
+    cold = [pull["image"] for pull in pool.control.record()["pulls"] if pull["cold"]]
+    assert cold == ["registry.example/bot:1.0", "registry.example/bot:2.0"]
+    assert {app.image_tag for app in shared_coolify().applications()} == {"2.0"}
+    assert set(Slot.objects.values_list("image", flat=True)) == {"registry.example/bot:2.0"}
 
 
 def test_different_images_are_pulled_side_by_side(pool):
@@ -112,6 +130,34 @@ def test_a_lost_answer_to_the_creation_does_not_make_a_second_application(pool):
     assert len(pool.control.state()["applications"]) == 1
 
 
+def test_a_pull_that_hangs_and_cannot_be_cancelled_holds_up_nobody_for_ever(pool, settings):
+    settings.DEPLOY_TIMEOUT = timedelta(seconds=8)
+    settings.DEPLOY_GRACE_PERIOD = timedelta(seconds=1)
+    pool.control.add_fault("stuck_in_progress", times=1)
+    pool.control.answer_with(500, method="POST", path=r"/cancel$")
+    hangs = pool.request()
+    pool.until(lambda: Deployment.objects.filter(status="in_progress").exists())
+    others = [pool.request() for _ in range(3)]
+
+    pool.until(lambda: pool.all_run(others))
+
+    assert pool.count([hangs], BotStatus.FAILED) == 1
+    assert why_not_to_delete(Deployment.objects.get(bot=hangs).slot) == ""
+
+
+def test_a_bot_cancelled_while_its_environment_is_written_is_not_started(pool, monkeypatch):
+    bot = pool.request()
+    write = Coolify.set_envs
+
+    def cancelled_meanwhile(self, *arguments):
+        write(self, *arguments)
+        end_bot(bot, CANCELLED)
+
+    monkeypatch.setattr(Coolify, "set_envs", cancelled_meanwhile)
+    pool.until(pool.all_idle)
+    assert "POST /applications/{uuid}/start 200" not in pool.control.requests()["counts"]
+
+
 def test_a_lost_answer_to_the_start_does_not_start_it_twice(pool):
     pool.control.lose_answer(path="/start$", times=1)
     bot = pool.request()
@@ -169,7 +215,7 @@ def test_empty_and_short_lists_stop_nobody(pool):
 
 
 def test_a_deployment_that_hangs_times_out_and_its_bot_is_placed_again(pool, settings):
-    settings.DEPLOY_TIMEOUT = timedelta(seconds=1)
+    settings.DEPLOY_TIMEOUT = timedelta(seconds=6)
     pool.control.add_fault("stuck_in_progress", times=1)
     bot = pool.request()
     pool.until(lambda: pool.all_run([bot]))

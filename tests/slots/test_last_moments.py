@@ -1,5 +1,6 @@
 """What is read and what is done about it: something may have happened in between."""
 
+import math
 import threading
 import time
 from datetime import timedelta
@@ -25,6 +26,7 @@ from slots.stopping import pause_after_error, stop_released
 from slots.watching import remove_failed
 from tests.concurrency import at_once
 from tests.factories import BotFactory, SlotFactory
+from tests.processes import wait_until
 from tests.queued import ask, pool_of, statuses
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -82,7 +84,7 @@ def test_a_pass_that_comes_to_it_late_leaves_it_alone(monkeypatch):
         return real(*args, **kwargs)
 
     monkeypatch.setattr(leases, "acquire_lease", acquire)
-    remove_failed(None, NobodyIsCalled())
+    remove_failed(None, NobodyIsCalled(), until=math.inf)
     assert Slot.objects.get().status == "busy"
     assert Bot.objects.get().status == BotStatus.JOINING_CALL
 
@@ -114,8 +116,9 @@ def test_a_lease_is_kept_although_the_database_was_away_for_a_moment(monkeypatch
         real(lease, ttl)
 
     monkeypatch.setattr(leases, "extend_lease", extend)
-    with holding_lease("test", ttl=timedelta(seconds=1)) as lease:
-        time.sleep(1.5)
+    with holding_lease("test", ttl=timedelta(seconds=4)) as lease:
+        first_end = lease.valid_until
+        wait_until(lambda: leases._clock() > first_end, what="its first time is over")
         lease.check()
     assert failures
 
@@ -158,7 +161,7 @@ def test_an_application_is_looked_for_only_if_it_may_have_been_made(maybe_done, 
     slot = SlotFactory(coolify_uuid="")
     coolify = SimpleNamespace(create_application=create)
     with with_status_lock(slot) as lease, pytest.raises(CoolifyError):
-        applications.make_application(slot, coolify=coolify, lease=lease, actor="test")
+        applications.make_application(slot, image="i:1", coolify=coolify, lease=lease, actor="test")
     slot.refresh_from_db()
     assert (slot.application_asked_at is not None) == is_looked_for
 

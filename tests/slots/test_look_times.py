@@ -51,6 +51,12 @@ def test_a_start_is_looked_at_once_it_should_be_over_and_less_and_less_often():
     assert looks() == [60, 75, 94, 118, 148, 178]
 
 
+def test_a_shorter_poll_interval_makes_looks_at_starts_sooner(settings):
+    settings.DEPLOY_POLL_INTERVAL = timedelta(seconds=5)
+    start_under_way()
+    assert looks(minutes=1) == [20, 25, 32, 40, 50]
+
+
 def test_a_stop_that_nobody_waits_for_is_looked_at_seldom():
     stop_under_way()
     assert looks(minutes=2) == [15, 30, 60, 90]
