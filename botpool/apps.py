@@ -1,4 +1,9 @@
+from typing import Any
+
 from django.apps import AppConfig, apps
+from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 
@@ -9,5 +14,17 @@ class BotpoolConfig(AppConfig):
     def ready(self) -> None:
         from botpool.roles import make_roles
 
+        connection_created.connect(limit_idle_transactions)
         # Once per migration, and after the apps whose permissions the roles are made of.
         post_migrate.connect(make_roles, sender=apps.get_app_config("sessions"))
+
+
+def limit_idle_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """A process that is frozen or cut off within a transaction would keep its locks for as long
+    as its connection lives, which may be hours. Set by a statement, and not with the connection's
+    options, which PgBouncer refuses; behind it all of our sessions come to have it."""
+    limit = str(int(settings.IDLE_TRANSACTION_LIMIT.total_seconds() * 1000))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, false)", [limit]
+        )

@@ -38,7 +38,6 @@ PARAMETERS = {
     "unix_socket_permissions": "0700",
     "max_connections": "200",
     "shared_buffers": "128MB",
-    "idle_in_transaction_session_timeout": "60s",
     "timezone": "'UTC'",
     "log_timezone": "'UTC'",
     "log_checkpoints": "off",

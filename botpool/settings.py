@@ -69,6 +69,8 @@ DATABASES = {
         "DISABLE_SERVER_SIDE_CURSORS": True,
     }
 }
+# Longer than any of ours pauses between two statements; a frozen process holds its locks so long.
+IDLE_TRANSACTION_LIMIT = env.milliseconds("IDLE_TRANSACTION_LIMIT", 10_000)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Coolify ---------------------------------------------------------------------------------
@@ -86,7 +88,9 @@ _uses_simulator = not env.text("COOLIFY_API_URL")
 _coolify = _simulator() if _uses_simulator else {}
 
 COOLIFY_SIMULATED = _uses_simulator or env.flag("COOLIFY_SIMULATED", False)
-COOLIFY_API_URL = env.url("COOLIFY_API_URL", _coolify.get("url", "http://127.0.0.1:8780/api/v1"))
+COOLIFY_API_URL = env.url(
+    "COOLIFY_API_URL", _coolify.get("url", "http://127.0.0.1:8780/api/v1"), ending="/api/v1"
+)
 COOLIFY_API_TOKEN = env.text("COOLIFY_API_TOKEN", _coolify.get("token", ""))
 COOLIFY_PROJECT_UUID = env.text("COOLIFY_PROJECT_UUID", _coolify.get("project", ""))
 COOLIFY_SERVER_UUIDS = env.words("COOLIFY_SERVER_UUID", _coolify.get("servers", "").split(","))
@@ -161,7 +165,7 @@ RECONCILE_MAX_PERCENT = env.number("RECONCILE_MAX_PERCENT", 20, low=0, high=100)
 # How long Coolify must have shown it without a break; its statuses may be a minute old.
 CONTAINER_EVIDENCE = env.milliseconds("CONTAINER_EVIDENCE", 75_000)
 # A longer time in which Botpool was not seen to hear its bots starts their clocks afresh.
-HEARING_GAP = env.milliseconds("HEARING_GAP", 90_000)
+HEARING_GAP = env.milliseconds("HEARING_GAP", max(1, int(HEARTBEAT_TIMEOUT.total_seconds() * 300)))
 PENDING_LOST_AFTER = env.milliseconds("PENDING_LOST_AFTER", 60_000)
 STOP_STUCK_AFTER = env.milliseconds("STOP_STUCK_AFTER", 30 * 60_000)
 RECOVERY_ATTEMPTS = env.number("RECOVERY_ATTEMPTS", 3, low=0, high=100)

@@ -21,6 +21,7 @@ from slots.look import Look
 from slots.models import Slot
 from slots.sighting import Deed, Sighting
 from slots.status import SlotStatus
+from slots.uptime import explicable_silence
 
 KINDS = (
     FindingKind.CONTAINER_GONE,
@@ -105,7 +106,7 @@ def _container_gone(
             heard_at=bot.last_heartbeat_at,
             still=lambda: _is_still_gone(slot, coolify),
         ),
-        lasting=settings.CONTAINER_EVIDENCE,
+        lasting=max(settings.CONTAINER_EVIDENCE, explicable_silence()),
         looks=LOOKS,
         # While nobody could have heard the bot, its silence says nothing.
         contradicted_at=max(last_sign_of_life(slot, bot), hearing_since or look.began_at),

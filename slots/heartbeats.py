@@ -4,7 +4,7 @@ A bot in the waiting room is alive for as long as it says so, like any other.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
@@ -16,18 +16,20 @@ from slots.finding import FindingKind
 from slots.models import Slot
 from slots.sighting import Sighting
 from slots.status import SlotStatus
+from slots.uptime import explicable_silence
 
 KINDS = (FindingKind.HEARTBEAT_LOST,)
 
 
 def silent_bots(*, hearing_since: datetime, now: datetime) -> Iterator[Sighting]:
+    limit = max(settings.HEARTBEAT_TIMEOUT, explicable_silence())
     busy = Slot.objects.filter(status=SlotStatus.BUSY, assigned_bot__status__in=RUNNING)
     for slot in busy.select_related("assigned_bot"):
         bot = slot.assigned_bot
         assert bot is not None
         silent_since = max(last_sign_of_life(slot, bot), hearing_since)
-        if now - silent_since > settings.HEARTBEAT_TIMEOUT:
-            yield _silent(slot, bot, silent_since=silent_since)
+        if now - silent_since > limit:
+            yield _silent(slot, bot, silent_since=silent_since, limit=limit)
 
 
 def last_sign_of_life(slot: Slot, bot: Bot) -> datetime:
@@ -36,11 +38,10 @@ def last_sign_of_life(slot: Slot, bot: Bot) -> datetime:
     return max(sign for sign in signs if sign is not None)
 
 
-def _silent(slot: Slot, bot: Bot, *, silent_since: datetime) -> Sighting:
+def _silent(slot: Slot, bot: Bot, *, silent_since: datetime, limit: timedelta) -> Sighting:
     heard = bot.last_heartbeat_at
     last = f"last heartbeat {heard:%Y-%m-%dT%H:%M:%SZ}" if heard else "no heartbeat ever came"
-    limit = settings.HEARTBEAT_TIMEOUT.total_seconds()
-    reason = f"Heartbeat lost: {last}, limit {limit:g} s"
+    reason = f"Heartbeat lost: {last}, limit {limit.total_seconds():g} s"
     return Sighting(
         kind=FindingKind.HEARTBEAT_LOST,
         slot=slot,
@@ -48,7 +49,7 @@ def _silent(slot: Slot, bot: Bot, *, silent_since: datetime) -> Sighting:
         evidence={
             "lastHeartbeatAt": heard.isoformat() if heard else None,
             "silentSince": silent_since.isoformat(),
-            "limitSeconds": limit,
+            "limitSeconds": limit.total_seconds(),
             "botStatus": bot.status,
         },
         decision="Fail the bot and release the slot",

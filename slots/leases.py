@@ -38,22 +38,34 @@ class LeaseLost(Exception):
     """The lease ran out and is somebody else's: what was under way must not be written."""
 
 
+# Nobody waits for the row: whoever holds it locked is at work under the lease, or was frozen there,
+# and then the server ends its transaction soon (IDLE_TRANSACTION_LIMIT).
 _ACQUIRE = """
-INSERT INTO slots_lease AS lease (
-    key, holder, fence, acquired_at, expires_at, waits, refusals, takeovers
+WITH taken AS (
+    UPDATE slots_lease SET
+        takeovers = takeovers + CASE WHEN holder <> '' THEN 1 ELSE 0 END,
+        holder = %(holder)s,
+        fence = fence + 1,
+        acquired_at = clock_timestamp(),
+        expires_at = clock_timestamp() + %(ttl)s,
+        waits = waits + %(waited)s
+    WHERE key = (
+        SELECT key FROM slots_lease
+        WHERE key = %(key)s AND (holder = '' OR expires_at <= clock_timestamp())
+        FOR UPDATE SKIP LOCKED
+    )
+    RETURNING fence, takeovers
+), made AS (
+    INSERT INTO slots_lease (
+        key, holder, fence, acquired_at, expires_at, waits, refusals, takeovers
+    )
+    SELECT
+        %(key)s, %(holder)s, 1, clock_timestamp(), clock_timestamp() + %(ttl)s, %(waited)s, 0, 0
+    WHERE NOT EXISTS (SELECT FROM taken)
+    ON CONFLICT (key) DO NOTHING
+    RETURNING fence, takeovers
 )
-VALUES (
-    %(key)s, %(holder)s, 1, clock_timestamp(), clock_timestamp() + %(ttl)s, %(waited)s, 0, 0
-)
-ON CONFLICT (key) DO UPDATE SET
-    takeovers = lease.takeovers + CASE WHEN lease.holder <> '' THEN 1 ELSE 0 END,
-    holder = excluded.holder,
-    fence = lease.fence + 1,
-    acquired_at = clock_timestamp(),
-    expires_at = clock_timestamp() + %(ttl)s,
-    waits = lease.waits + %(waited)s
-WHERE lease.holder = '' OR lease.expires_at <= clock_timestamp()
-RETURNING fence, takeovers
+SELECT fence, takeovers FROM taken UNION ALL SELECT fence, takeovers FROM made
 """
 
 _EXTEND = """
@@ -190,9 +202,16 @@ def _pause_before_next_try() -> float:
     return max(0.0, settings.LOCK_RETRY_DELAY.total_seconds() + jitter)
 
 
+_COUNT_REFUSAL = """
+UPDATE slots_lease SET refusals = refusals + 1
+WHERE key = (SELECT key FROM slots_lease WHERE key = %(key)s FOR UPDATE SKIP LOCKED)
+RETURNING key
+"""
+
+
 def _count_refusal(key: str) -> None:
-    sql = "UPDATE slots_lease SET refusals = refusals + 1 WHERE key = %(key)s RETURNING key"
-    fetch_one(sql, {"key": key})
+    """Not worth waiting for: one that finds the row locked is not counted."""
+    fetch_one(_COUNT_REFUSAL, {"key": key})
 
 
 def _clock() -> float:

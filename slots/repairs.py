@@ -56,9 +56,13 @@ def release_silent(
             return _told(release_bot_from_slot(fresh, failure(reason)), "Bot failed, slot released")
 
 
-def replace(slot: Slot, *, reason: str, place_again: bool) -> Deed:
-    """Take a slot back by force; it gets a new application."""
+def replace(slot: Slot, *, reason: str, may_place_again: Callable[[Slot], bool]) -> Deed:
+    """Take a slot back by force; it gets a new application.
+
+    `may_place_again` looks inside the lease, and raises NothingToDo where it sees no reason.
+    """
     with _repairing(slot) as (fresh, lease), lease.fenced():
+        place_again = may_place_again(fresh)
         done = handle_slot_error(
             fresh, reason, actor=ACTOR, recreate=True, timed_out=True, place_again=place_again
         )

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from botpool.clock import database_now
 from bots.models import Bot
 from bots.moves import Outcome, move_bot
 from bots.status import HOLDS_SLOT, TERMINAL, BotStatus
@@ -144,14 +145,21 @@ def _stuck_in_deploying(now: datetime) -> Iterator[Sighting]:
         status=SlotStatus.DEPLOYING, status_since__lt=now - settings.DEPLOY_STUCK_AFTER
     )
     for slot in deploying:
-        deployment = Deployment.objects.filter(
-            slot=slot, epoch=slot.epoch, status__in=ACTIVE
-        ).first()
-        since = _under_way_since(slot, deployment)
-        if since is None or now - since <= settings.DEPLOY_STUCK_AFTER:
-            continue
-        if not _is_looked_after(deployment, now):
+        deployment = _deployment_of(slot)
+        since = _stuck_since(slot, deployment, now=now)
+        if since is not None:
             yield _stuck(slot, deployment, since=since, now=now)
+
+
+def _deployment_of(slot: Slot) -> Deployment | None:
+    return Deployment.objects.filter(slot=slot, epoch=slot.epoch, status__in=ACTIVE).first()
+
+
+def _stuck_since(slot: Slot, deployment: Deployment | None, *, now: datetime) -> datetime | None:
+    since = _under_way_since(slot, deployment)
+    if since is None or now - since <= settings.DEPLOY_STUCK_AFTER:
+        return None
+    return None if _is_looked_after(deployment, now) else since
 
 
 def _under_way_since(slot: Slot, deployment: Deployment | None) -> datetime | None:
@@ -172,8 +180,6 @@ def _stuck(
     slot: Slot, deployment: Deployment | None, *, since: datetime, now: datetime
 ) -> Sighting:
     reason = f"{slot} has been deploying for {(now - since).total_seconds() / 60:.0f} min"
-    # Once its start was asked for, its container may come up at any time: never beside another.
-    never_asked = deployment is None or deployment.start_asked_at is None
     return Sighting(
         kind=FindingKind.STUCK_DEPLOYING,
         slot=slot,
@@ -185,8 +191,17 @@ def _stuck(
             "deploymentReason": deployment.reason if deployment else "",
         },
         decision="Release the slot by force and replace its application",
-        repair=partial(repairs.replace, slot, reason=reason, place_again=never_asked),
+        repair=partial(repairs.replace, slot, reason=reason, may_place_again=_may_place_again),
     )
+
+
+def _may_place_again(slot: Slot) -> bool:
+    """Asked inside the lease, without which nobody starts it: it may have got going since. Once
+    its start was asked for, its container may come up at any time: never beside another."""
+    deployment = _deployment_of(slot)
+    if _stuck_since(slot, deployment, now=database_now()) is None:
+        raise repairs.NothingToDo
+    return deployment is None or deployment.start_asked_at is None
 
 
 def _of_bot(bot: Bot) -> dict[str, str | None]:

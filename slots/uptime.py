@@ -1,8 +1,8 @@
 """Since when Botpool has been able to hear its bots, without a break.
 
-A bot's silence means something only while there was somebody to hear it. What proves that is the
-web's own doing: a heartbeat or a client's call that it wrote down, or an answer to our question
-under the very address at which bots call.
+A bot's silence means something only while there was somebody to hear it. What proves that is a
+bot's heartbeat, or an answer to our own question under the very address at which bots call. A
+client's call proves nothing: it may have come by another way.
 """
 
 import logging
@@ -14,7 +14,7 @@ from django.db import models
 from django.db.models import Max
 
 from botpool.clock import database_now
-from bots.models import ApiKey, Bot
+from bots.models import Bot
 from bots.status import TERMINAL
 
 logger = logging.getLogger(__name__)
@@ -51,11 +51,8 @@ def hearing_since() -> datetime | None:
 
 def _last_proof(now: datetime) -> datetime | None:
     """The question costs a call, so it is asked only where nothing was heard for a while."""
-    heard = [
-        Bot.objects.exclude(status__in=TERMINAL).aggregate(at=Max("last_heartbeat_at"))["at"],
-        ApiKey.objects.aggregate(at=Max("last_used_at"))["at"],
-    ]
-    heard_at = max((moment for moment in heard if moment is not None), default=None)
+    alive = Bot.objects.exclude(status__in=TERMINAL)
+    heard_at: datetime | None = alive.aggregate(at=Max("last_heartbeat_at"))["at"]
     if heard_at is not None and now - heard_at < _gap() / 4:
         return heard_at
     return now if web_answers() else heard_at
@@ -64,6 +61,12 @@ def _last_proof(now: datetime) -> datetime | None:
 def _gap() -> timedelta:
     """Passes that are far apart leave gaps of their own, which prove nothing."""
     return max(settings.HEARING_GAP, 3 * settings.RECONCILE_INTERVAL)
+
+
+def explicable_silence() -> timedelta:
+    """For so long a living bot may go unheard in a gap of ours that was too short to be noticed:
+    the gap itself, and the heartbeats before and after it."""
+    return _gap() * 4 / 3
 
 
 def web_answers() -> bool:

@@ -20,6 +20,8 @@ for _name in [name for name in os.environ if name.startswith(("COOLIFY_", "BOT_I
     del os.environ[_name]
 os.environ.pop("DATABASE_URL", None)
 os.environ["BOTPOOL_DATA_DIR"] = str(_data_dir)
+# Many tests are one long transaction, in which a busy machine may pause.
+os.environ["IDLE_TRANSACTION_LIMIT"] = "60000"
 _server = postgres.running(_data_dir, throw_away=True)
 _server.__enter__()
 

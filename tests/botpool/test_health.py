@@ -3,8 +3,11 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import DateTimeField, Value
 from django.db.models.functions import Now
 
+from botpool import readiness
+from botpool.clock import database_now
 from botpool.models import PeriodicWork, TickerLease
 from botpool.periodic import WORKER_HEARTBEAT
 
@@ -16,6 +19,14 @@ def working():
     """A worker and a ticker that showed themselves just now."""
     PeriodicWork.objects.create(name=WORKER_HEARTBEAT, finished_at=Now())
     TickerLease.objects.create(holder="somebody", seen_at=Now())
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """The database's clock, which stands still however slow the machine is."""
+    moment = database_now()
+    monkeypatch.setattr(readiness, "Now", lambda: Value(moment, DateTimeField()))
+    return moment
 
 
 def reasons(client) -> dict[str, str]:
@@ -43,14 +54,14 @@ def test_it_is_not_ready_before_a_worker_and_a_ticker_were_seen(client):
     assert set(reasons(client)) == {"worker", "ticker"}
 
 
-def test_it_names_a_worker_that_fell_silent(client, working):
-    PeriodicWork.objects.update(finished_at=Now() - timedelta(seconds=77))
+def test_it_names_a_worker_that_fell_silent(client, working, now):
+    PeriodicWork.objects.update(finished_at=now - timedelta(seconds=77))
 
     assert reasons(client) == {"worker": "no worker has run the heartbeat for 77 s"}
 
 
-def test_it_names_a_ticker_that_fell_silent(client, working):
-    TickerLease.objects.update(seen_at=Now() - timedelta(seconds=55))
+def test_it_names_a_ticker_that_fell_silent(client, working, now):
+    TickerLease.objects.update(seen_at=now - timedelta(seconds=55))
 
     assert reasons(client) == {"ticker": "no ticker has led for 55 s"}
 

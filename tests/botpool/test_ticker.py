@@ -80,7 +80,7 @@ def tickers(count: int, data_dir: Path) -> Iterator[list[Program]]:
     with ExitStack() as stack:
         for program in programs:
             stack.callback(_end, program)
-        wait_until(lambda: leader(), what="a ticker leads")
+        who_leads()
         yield programs
 
 
@@ -91,6 +91,18 @@ def _end(program: Program) -> None:
     program.wait()
 
 
+def who_leads(*, instead_of: str = "") -> str:
+    """Waits until somebody leads, who is not this one."""
+    seen = [""]
+
+    def looked() -> bool:
+        seen.append(leader())
+        return seen[-1] not in ("", instead_of)
+
+    wait_until(looked, what="a ticker leads")
+    return seen[-1]
+
+
 def pid_of(holder: str) -> int:
     return int(holder.split(":")[1])
 
@@ -99,19 +111,18 @@ def pid_of(holder: str) -> int:
 @pytest.mark.django_db(transaction=True)
 def test_another_takes_over_when_the_leader_is_killed(data_dir):
     with tickers(2, data_dir):
-        first = leader()
+        first = who_leads()
         os.kill(pid_of(first), signal.SIGKILL)
-        wait_until(lambda: leader() not in ("", first), what="another leads", timeout=20)
+        who_leads(instead_of=first)
 
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_frozen_leader_is_overtaken_and_does_not_lead_when_it_wakes(data_dir):
     with tickers(2, data_dir):
-        first = leader()
+        first = who_leads()
         os.kill(pid_of(first), signal.SIGSTOP)
-        wait_until(lambda: leader() not in ("", first), what="another leads", timeout=20)
-        second = leader()
+        second = who_leads(instead_of=first)
         os.kill(pid_of(first), signal.SIGCONT)
         watch_for(2.0, lambda: leader() in (second, ""))
         assert OrmQ.objects.count() == len(WORKS)
@@ -121,9 +132,9 @@ def test_a_frozen_leader_is_overtaken_and_does_not_lead_when_it_wakes(data_dir):
 @pytest.mark.django_db(transaction=True)
 def test_the_next_one_leads_at_once_when_the_leader_is_told_to_stop(data_dir):
     with tickers(2, data_dir) as programs:
-        first = leader()
+        first = who_leads()
         os.kill(pid_of(first), signal.SIGTERM)
-        wait_until(lambda: leader() not in ("", first), what="another leads", timeout=20)
+        who_leads(instead_of=first)
         stopped = next(p for p in programs if p.process.pid == pid_of(first))
         assert stopped.wait() == 0
 
@@ -134,7 +145,7 @@ def test_it_outlives_its_connection_and_hears_a_call(data_dir):
     with tickers(1, data_dir) as [program]:
         _cut_all_other_connections()
         wait_until(lambda: "lost the database" in program.output, what="it notices")
-        wait_until(lambda: leader(), what="it leads again")
+        who_leads()
         PeriodicWork.objects.update(asked_at=None)
         OrmQ.objects.all().delete()
 

@@ -2,6 +2,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db.models.functions import Now
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def watch(settings, monkeypatch) -> Iterator[WorkerWatch]:
+    """Its clock stands still, however slow the machine is."""
+    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=lambda: 1_000_000.0))
     settings.WORKER_SILENCE_LIMIT = timedelta(seconds=30)
     with closing(WorkerWatch()) as watch:
         for name, value in watch.environment.items():

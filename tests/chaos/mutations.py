@@ -131,8 +131,8 @@ MUTATIONS = (
     _one(
         "a lease has one holder",
         "slots/leases.py",
-        "WHERE lease.holder = '' OR lease.expires_at <= clock_timestamp()\n",
-        "",
+        " AND (holder = '' OR expires_at <= clock_timestamp())\n",
+        "\n",
         f"{_LEASES}::test_of_many_at_once_one_gets_it",
     ),
     _one(

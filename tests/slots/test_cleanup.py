@@ -54,11 +54,12 @@ def deleted(pool, name):
     return wait_until(lambda: name not in applications(pool))
 
 
-def test_an_application_of_no_slot_is_reported_and_kept(pool, settings):
+def test_an_application_of_no_slot_is_reported_and_kept(pool, settings, monkeypatch):
     uuid = make_application(settings)
     reconcile()
     finding = Finding.objects.get(kind="application_unknown")
     assert (finding.subject, finding.name) == (f"application:{uuid}", ORPHAN)
+    monkeypatch.setattr("slots.cleanup.database_now", lambda: finding.last_seen_at)
     assert outcome(clean_up()) == ["Kept: seen for 0 s, removed after 3600 s"]
     assert applications(pool) == [ORPHAN]
 

@@ -14,8 +14,11 @@ from bots.moves import Outcome, move_bot
 from bots.reports import record_heartbeat
 from bots.status import BotStatus
 from bots.tokens import Assignment
+from coolify.errors import NotFound
 from slots import heartbeats, uptime
+from slots.container_checks import wrong_containers
 from slots.lifecycle import assign_bot_to_slot, mark_slot_running
+from slots.look import Look
 from slots.models import Finding, Slot, Uptime
 from slots.reconciling import reconcile
 from slots.uptime import hearing_since, web_answers
@@ -136,11 +139,43 @@ def test_the_heartbeat_of_another_bot_proves_that_the_web_hears(web_is_down):
     assert heard.status == "IN_CALL"
 
 
-def test_a_clients_call_proves_that_the_web_hears(web_is_down):
+def test_a_clients_call_does_not_prove_that_bots_are_heard(web_is_down):
+    """It may have come by another way than the public address, which is down."""
+    up_since(hours=1)
     create_api_key(name="client", role=ApiKey.Role.CLIENT)
     ApiKey.objects.update(last_used_at=timezone.now())
+    Uptime.objects.update(until=ago(minutes=6))
 
-    assert hearing_since() == ApiKey.objects.get().last_used_at
+    assert status_after_a_pass(silent_bot(minutes=6)) == "IN_CALL"
+
+
+@pytest.mark.parametrize(("limit", "interval", "outage"), [(60, 30, 80), (300, 120, 350)])
+def test_an_outage_too_short_to_be_noticed_fails_nobody(
+    web_is_up, settings, limit, interval, outage
+):
+    settings.HEARTBEAT_TIMEOUT = timedelta(seconds=limit)
+    settings.RECONCILE_INTERVAL = timedelta(seconds=interval)
+    Uptime.objects.create(since=ago(hours=1), until=ago(seconds=outage))
+
+    assert status_after_a_pass(silent_bot(seconds=outage)) == "IN_CALL"
+
+
+def test_evidence_against_a_container_outlasts_what_an_outage_of_ours_explains(settings):
+    settings.CONTAINER_EVIDENCE = timedelta(seconds=75)
+    settings.RECONCILE_INTERVAL = timedelta(seconds=30)
+    settings.HEARING_GAP = timedelta(seconds=90)
+    slot = Slot.objects.get(assigned_bot=silent_bot(minutes=1))
+    look = Look(timezone.now(), {}, {}, {})
+
+    [seen] = wrong_containers(look, NoSuchApplication(), hearing_since=ago(hours=1))
+
+    assert seen.lasting == timedelta(seconds=120)
+    assert seen.slot == slot
+
+
+class NoSuchApplication:
+    def application(self, uuid):
+        raise NotFound("No such application.", thing="application")
 
 
 def test_marks_without_a_break_are_one_time(web_is_up):
@@ -184,14 +219,19 @@ def test_silence_of_many_at_once_is_taken_for_a_fault_of_the_network(web_is_up):
 # --- Asking the web itself ---
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    monkeypatch.setattr(uptime, "PROBE_TIMEOUT", 60.0)
+
+
 @pytest.mark.django_db(transaction=True)
-def test_botpool_answers_at_its_own_address(live_server, settings):
+def test_botpool_answers_at_its_own_address(live_server, settings, patient):
     settings.PUBLIC_URL = live_server.url
     assert web_answers()
 
 
 @pytest.mark.parametrize(("part", "hears"), [("database", False), ("worker", True)])
-def test_a_web_server_without_its_database_hears_nobody(settings, part, hears):
+def test_a_web_server_without_its_database_hears_nobody(settings, patient, part, hears):
     class NotReady(BaseHTTPRequestHandler):
         def do_GET(self):
             body = json.dumps({"ready": False, "reasons": {part: "It is away"}}).encode()

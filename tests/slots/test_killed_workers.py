@@ -43,6 +43,8 @@ DURATIONS = {
     "DEPLOY_GRACE_PERIOD": timedelta(seconds=20),
     "CONTAINER_EVIDENCE": timedelta(seconds=5),
     "HEARTBEAT_TIMEOUT": timedelta(seconds=30),
+    "HEARING_GAP": timedelta(seconds=10),
+    "RECONCILE_INTERVAL": timedelta(seconds=3),
     "RECOVERY_PAUSE": timedelta(milliseconds=200),
 }
 PASSED_ON = [

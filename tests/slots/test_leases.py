@@ -8,9 +8,11 @@ import threading
 import time
 from datetime import timedelta
 
+import psutil
 import pytest
 from django.db import connection
 
+from botpool.clock import database_now
 from slots.leases import (
     LeaseLost,
     LeaseNotAcquired,
@@ -24,6 +26,7 @@ from slots.leases import (
 from slots.models import Lease, Slot
 from tests.concurrency import at_once
 from tests.factories import SlotFactory
+from tests.processes import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,15 +47,7 @@ def row():
 
 
 def wait_for_expiry():
-    deadline = time.monotonic() + 60
-    sql = "SELECT expires_at <= clock_timestamp() FROM slots_lease WHERE key = %s"
-    while time.monotonic() < deadline:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, [KEY])
-            if cursor.fetchone()[0]:
-                return
-        time.sleep(0.02)
-    raise AssertionError("the lease did not expire")
+    wait_until(lambda: row().expires_at <= database_now(), what="the lease runs out")
 
 
 # --- Taking and giving back ---
@@ -65,13 +60,23 @@ def test_of_many_at_once_one_gets_it():
     assert row().refusals == 7
 
 
-def test_whoever_waits_gets_it_when_it_is_given_back(settings):
+def test_whoever_waits_gets_it_when_it_is_given_back(settings, monkeypatch):
     settings.LOCK_RETRY_COUNT = 1000
     first = acquire_lease(KEY, ttl=LONG)
-    timer = threading.Timer(0.2, lambda: (release_lease(first), connection.close()))
-    timer.start()
+    pause, somebody_waits = time.sleep, threading.Event()
+    monkeypatch.setattr(
+        "slots.leases.time.sleep", lambda seconds: (somebody_waits.set(), pause(seconds))
+    )
+
+    def give_back():
+        assert somebody_waits.wait(60)
+        release_lease(first)
+        connection.close()
+
+    holder = threading.Thread(target=give_back)
+    holder.start()
     second = acquire_lease(KEY, ttl=LONG)
-    timer.join()
+    holder.join()
     assert second.fence == first.fence + 1
     assert (row().waits, row().takeovers) == (1, 0)
 
@@ -155,8 +160,9 @@ def test_the_clock_of_this_host_does_not_matter(monkeypatch):
 
 
 def test_work_that_takes_longer_than_the_lease_keeps_it():
-    with holding_lease(KEY, ttl=timedelta(milliseconds=600)) as lease:
-        for _ in range(10):
+    with holding_lease(KEY, ttl=timedelta(seconds=5)) as lease:
+        first_end = row().expires_at
+        while database_now() < first_end + timedelta(milliseconds=500):
             time.sleep(0.15)
             with pytest.raises(LeaseNotAcquired):
                 acquire_lease(KEY, ttl=LONG, tries=1)
@@ -196,15 +202,12 @@ def test_an_expired_lease_is_lost_even_if_nobody_has_taken_it():
 
 
 def test_nobody_takes_it_over_during_a_fenced_write():
-    holder = acquire_lease(KEY, ttl=SHORT)
+    holder = acquire_lease(KEY, ttl=timedelta(seconds=3))  # time enough to begin the write
     with holder.fenced():
         wait_for_expiry()
-        taker = threading.Thread(target=lambda: (acquire_lease(KEY, ttl=LONG), connection.close()))
-        taker.start()
-        taker.join(0.5)
-        assert taker.is_alive()  # it waits for the end of our transaction
-    taker.join(60)
-    assert row().fence == holder.fence + 1
+        [refused] = at_once([lambda: acquire_lease(KEY, ttl=LONG, tries=1)])
+        assert isinstance(refused, LeaseNotAcquired)  # and nobody was kept waiting
+    assert acquire_lease(KEY, ttl=LONG, tries=1).fence == holder.fence + 1
 
 
 def test_a_late_release_does_not_free_the_lease_of_the_next_holder():
@@ -282,6 +285,8 @@ def test_a_holder_that_was_frozen_longer_than_its_lease_has_its_write_refused():
     frozen, outcome = FORK.Event(), FORK.Event()
     process = start(freeze_and_write, frozen, outcome)
     assert frozen.wait(60)
+    status = psutil.Process(process.pid).status
+    wait_until(lambda: status() == psutil.STATUS_STOPPED, what="it is frozen")
     wait_for_expiry()
     acquire_lease(KEY, ttl=LONG, tries=1)
     os.kill(process.pid, signal.SIGCONT)

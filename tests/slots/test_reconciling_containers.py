@@ -31,6 +31,13 @@ def short_windows(settings):
     settings.RECOVERY_PAUSE = timedelta(milliseconds=300)
 
 
+@pytest.fixture(autouse=True)
+def no_gap_of_ours(monkeypatch):
+    """The passes of these tests follow each other: see test_heartbeats.py for gaps."""
+    monkeypatch.setattr("slots.container_checks.explicable_silence", timedelta)
+    monkeypatch.setattr("slots.heartbeats.explicable_silence", timedelta)
+
+
 def busy_slot(pool, **simulate):
     bot = pool.request(**simulate)
     pool.until(lambda: pool.all_run([bot]) and Slot.objects.filter(status="busy").exists())
@@ -101,13 +108,14 @@ def test_a_bot_whose_container_is_gone_fails_and_its_slot_comes_back(pool):
     reconcile_until(pool, pool.all_idle)
 
 
-def test_a_heartbeat_beats_a_stale_status(pool):
+def test_a_heartbeat_beats_a_stale_status(pool, settings):
     """A bot in the waiting room is alive as long as it says so, whatever Coolify shows."""
+    settings.CONTAINER_EVIDENCE = timedelta(seconds=4)  # a busy machine lets a few beats pass
     slot = busy_slot(pool, waitingRoomSeconds=100_000)
     pool.control.add_fault("statuses_freeze")
     pool.control.set_status(slot.coolify_uuid, "exited:unhealthy")
     with heartbeats():
-        passes(pool)
+        passes(pool, seconds=6.0)
     assert Slot.objects.get().status == "busy"
     assert Finding.objects.filter(kind="container_gone").exists()
     assert no_findings()
@@ -169,7 +177,7 @@ def test_a_status_that_has_changed_inside_the_lease_is_believed(pool, settings):
 
 @pytest.mark.parametrize("pool", [{"shortest_heartbeat": 0.3}], indirect=True)
 def test_a_bot_that_falls_silent_in_a_running_container_fails_and_others_live_on(pool, settings):
-    settings.HEARTBEAT_TIMEOUT = timedelta(seconds=4)
+    settings.HEARTBEAT_TIMEOUT = timedelta(seconds=8)
     waiting = pool.request(waitingRoomSeconds=100_000)
     silent = pool.request(plan="silent", atSeconds=100)
     pool.until(lambda: pool.all_run([waiting, silent]))

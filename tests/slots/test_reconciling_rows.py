@@ -16,6 +16,7 @@ from slots.lifecycle import MoveNotAllowed, assign_bot_to_slot, mark_slot_runnin
 from slots.models import Finding, Slot
 from slots.reconciling import reconcile
 from slots.repairs import attempt, release
+from slots.row_checks import wrong_rows
 from tests.factories import BotFactory, QueueEntryFactory, SlotFactory
 from tests.invariants import broken_rules
 
@@ -173,6 +174,31 @@ def test_a_bot_stuck_before_its_start_was_asked_for_is_placed_again():
     bot.refresh_from_db()
     assert bot.status == "QUEUED"
     assert broken_rules() == []
+
+
+def test_a_start_that_gets_going_before_the_lease_is_left_alone():
+    """It was seen stuck, and then a worker got through to Coolify."""
+    slot = stuck_deployment(status="starting", status_since=HOUR_AGO)
+    [seen] = wrong_rows(timezone.now())
+    now = timezone.now()
+    Deployment.objects.update(status="in_progress", status_since=now, start_asked_at=now)
+
+    assert not attempt(seen.repair).done
+
+    slot.assigned_bot.refresh_from_db()
+    assert (slot.assigned_bot.status, slot.assigned_bot.placements) == ("DEPLOYING", 1)
+
+
+def test_a_start_asked_for_before_the_lease_is_not_placed_beside_its_container():
+    """It was seen before it was asked for, and is stuck all the same."""
+    slot = stuck_deployment(status="starting", status_since=HOUR_AGO)
+    [seen] = wrong_rows(timezone.now())
+    Deployment.objects.update(start_asked_at=HOUR_AGO)
+
+    assert attempt(seen.repair).done
+
+    slot.assigned_bot.refresh_from_db()
+    assert slot.assigned_bot.status == "FAILED"
 
 
 @pytest.mark.parametrize("waits_for", ["waiting_for_image", "waiting_for_place"])
