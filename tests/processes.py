@@ -1,6 +1,8 @@
 """Real processes of Botpool for tests: started, killed, and looked for afterwards."""
 
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -17,7 +19,9 @@ import psutil
 import requests
 
 ROOT = Path(__file__).parent.parent
-PATIENCE = 60.0  # for a busy machine; nothing here takes a tenth of it otherwise
+PATIENCE = 120.0  # for a busy machine; nothing here takes a tenth of it otherwise
+PORTS = 2_000  # for each of the processes that run tests beside each other
+_turn = itertools.count(random.SystemRandom().randrange(PORTS))
 
 
 def wait_until(happened: Callable[[], object], *, what: str, timeout: float = PATIENCE) -> None:
@@ -60,7 +64,7 @@ def _belongs_to(process: psutil.Process, data_dir: Path) -> bool:
 
 def wait_until_nothing_is_left(data_dir: Path) -> list[str]:
     """What is left although it had time enough to end; an empty list is what one wants."""
-    deadline = time.monotonic() + PATIENCE / 2
+    deadline = time.monotonic() + PATIENCE
     while left := processes_of(data_dir):
         if time.monotonic() > deadline:
             break
@@ -81,9 +85,14 @@ def environment(data_dir: Path, **variables: str) -> dict[str, str]:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """One that nobody takes before it is used: below those that the system gives to whoever asks
+    for any, and of no other process that runs tests."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 12_000 + PORTS * (number % 10)
+    while True:
+        port = first + next(_turn) % PORTS
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Program:

@@ -14,6 +14,7 @@ from coolify.budget import Governor, Permit, allowance
 from coolify.calls import Call, CallClass, Outcome
 from coolify.errors import BudgetExhausted, RateLimited
 from coolify.models import Budget
+from tests.processes import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -21,6 +22,7 @@ FORK = multiprocessing.get_context("fork")
 PROCESSES = 8
 # A short window: the same code as for a minute, with many edges to pass in few seconds.
 WINDOW = 3
+TRIES = 20  # for a busy machine
 GOOD = Outcome(seconds=0.0, status=200)
 
 
@@ -34,16 +36,18 @@ def call_of(call_class):
     return Call("hammer", call_class, "GET", "/")
 
 
-def hammer(call_class, seconds, *, pause=0.002):
+def hammer(call_class, seconds, *, pause=0.002, until=lambda refused: False):
     """Asks again and again; answers with what was granted."""
     governor = Governor(window=WINDOW)
     call = call_of(call_class)
     granted = []
+    refused = False
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end and not until(refused):
         try:
             permit = governor.before(call)
         except BudgetExhausted:
+            refused = True
             time.sleep(pause)
             continue
         governor.after(call, GOOD, permit)
@@ -94,18 +98,24 @@ def test_no_window_passes_the_limit(settings):
 
 
 def test_the_lock_is_what_keeps_the_limit(settings):
-    settings.COOLIFY_RATE_LIMIT = 200
+    settings.COOLIFY_RATE_LIMIT = limit = 60
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_get_functiondef('coolify_locked_budget'::regproc)")
         (definition,) = cursor.fetchone()
         assert "FOR UPDATE" in definition
         cursor.execute(definition.replace("FOR UPDATE", ""))
+    most = 0
     try:
-        granted = at_once([lambda: hammer(CallClass.URGENT, 2.5, pause=0)] * PROCESSES)
+        for _ in range(TRIES):
+            Budget.objects.all().delete()
+            granted = at_once([lambda: hammer(CallClass.URGENT, 2.5, pause=0)] * PROCESSES)
+            most = max(most, most_in_any_window(granted))
+            if most > limit:
+                break
     finally:
         with connection.cursor() as cursor:
             cursor.execute(definition)
-    assert most_in_any_window(granted) > 200
+    assert most > limit
 
 
 def test_urgent_calls_get_through_while_others_flood(settings):
@@ -113,7 +123,7 @@ def test_urgent_calls_get_through_while_others_flood(settings):
 
     def urgent_after_a_while():
         time.sleep(0.7)
-        return hammer(CallClass.URGENT, 1.5)
+        return hammer(CallClass.URGENT, 30, until=lambda refused: refused)
 
     flood = [lambda: hammer(CallClass.TEXT, 2)] * 4 + [lambda: hammer(CallClass.WATCH, 2)] * 3
     granted = at_once([*flood, urgent_after_a_while])
@@ -127,17 +137,24 @@ def test_urgent_calls_get_through_while_others_flood(settings):
 
 def test_everyone_pauses_on_one_429(settings):
     settings.COOLIFY_RATE_LIMIT = 100_000
+    over = FORK.Event()
 
     def meet_a_429():
+        wait_until(Budget.objects.exists, what="the others are at it")
         time.sleep(1)
         governor = Governor(window=WINDOW)
         call = call_of(CallClass.WATCH)
         error = RateLimited("Too many.", retry_after=2, status=429)
         permit = governor.before(call)
         governor.after(call, Outcome(seconds=0.0, status=429, error=error), permit)
+        time.sleep(4)
+        over.set()
         return []
 
-    granted = at_once([*[lambda: hammer(CallClass.URGENT, 5)] * (PROCESSES - 1), meet_a_429])
+    def others():
+        return hammer(CallClass.URGENT, 60, until=lambda refused: over.is_set())
+
+    granted = at_once([*[others] * (PROCESSES - 1), meet_a_429])
     until = Budget.objects.get().paused_until.timestamp()
     times = [g.permit.granted_at for g in granted]
     assert any(moment < until - 2 for moment in times)

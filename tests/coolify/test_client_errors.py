@@ -26,6 +26,7 @@ from coolify.errors import (
     WrongAddress,
 )
 from coolify.image import Image
+from tests.simulated_coolify import wait_until
 
 PAGE = b"<!DOCTYPE html><html><body>Log in</body></html>"
 
@@ -346,6 +347,7 @@ def test_a_reading_that_used_up_its_time_is_not_repeated(scripted):
     with pytest.raises(Unreachable):
         Coolify(scripted.url, "t", timeout=0.5).applications()
     over.set()
+    wait_until(lambda: scripted.asked)
     assert len(scripted.asked) == 1
 
 

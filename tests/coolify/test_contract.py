@@ -385,11 +385,11 @@ def test_a_reset_connection(coolify, control):
 
 
 def test_a_slow_coolify_is_not_waited_for(simulator, control):
-    control.slow_down(5.0)
+    control.slow_down(30.0)
     began = time.monotonic()
     with pytest.raises(Unreachable):
         Coolify(simulator.api_url, DEFAULT_TOKEN, timeout=0.3).applications()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 25
     control.clear_faults()
 
 
@@ -451,7 +451,12 @@ def test_the_rate_of_the_simulator_is_no_hindrance():
     """Hundreds of requests a second, so that it is never what a test waits for."""
     with simulated_coolify() as simulator:
         client = with_token(simulator, DEFAULT_TOKEN)
-        began = time.monotonic()
-        for _ in range(200):
-            client.version()
-        assert time.monotonic() - began < 10
+
+        def seconds_for_twenty():
+            began = time.monotonic()
+            for _ in range(20):
+                client.version()
+            return time.monotonic() - began
+
+        # The best of ten, which tells of the simulator and not of what else the machine does.
+        assert min(seconds_for_twenty() for _ in range(10)) < 1

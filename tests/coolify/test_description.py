@@ -2,7 +2,7 @@ import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coolify.description import (
@@ -101,6 +101,7 @@ def test_the_plain_style_of_an_error_loses_what_the_form_refuses():
     assert text == "(ERROR) exit code 137 oom - 20251216T213000Z"
 
 
+@settings(deadline=None)
 @given(cause=st.text(max_size=600), style=st.sampled_from(DescriptionStyle))
 def test_no_cause_breaks_the_shape(cause, style):
     text = describe_error(cause=cause, at=MOMENT, style=style)

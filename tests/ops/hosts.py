@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.processes import ROOT
+from tests.processes import ROOT, wait_until
 
 GATE = ROOT / "tests" / "chaos" / "gate.py"
 
@@ -71,6 +72,8 @@ def gate(port: int, *to: str, patience: float | None = None) -> Iterator[None]:
     command = [sys.executable, "-P", str(GATE), "--host", "0.0.0.0", "--port", str(port), *words]
     with subprocess.Popen(command) as process:
         try:
+            listens = psutil.Process(process.pid).net_connections
+            wait_until(lambda: listens("tcp"), what="the gate is open")
             yield
         finally:
             process.kill()

@@ -80,7 +80,7 @@ def _process(command: list[str], *, port: int, user: str | None = None) -> Itera
         command, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/"
     )
     try:
-        wait_until(lambda: _listens(port), what=f"{command[0]} listens", timeout=30)
+        wait_until(lambda: _listens(port), what=f"{command[0]} listens")
         yield
     finally:
         process.terminate()

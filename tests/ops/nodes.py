@@ -1,8 +1,6 @@
 """Several nodes of Botpool around one PostgreSQL: each a web server, a worker and a ticker,
 started by the script that the image starts them with."""
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,8 +73,7 @@ class Node:
 
     def stop(self) -> None:
         for child in self.started:
-            with suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGTERM)
+            child.terminate()
         for child in self.started:
             child.wait(60)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.ops.nodes import Cluster, Node, cluster
 from tests.processes import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(290)]
 
 BOTS = 40
 # By the table in docs/scaling.md: 1 × 4 of the web, 2 × 2 + 4 of the worker, 1 of the ticker.
@@ -30,7 +30,8 @@ def test_one_is_killed_under_load_and_the_other_finishes_all_of_it():
         doomed = leading([one, two], pool)
         doomed.kill()
         killed = time.monotonic()
-        wait_until(lambda: pool.ended() == BOTS, what=f"all have ended {doomed.output[-2000:]}")
+        told = f"all have ended {doomed.output[-2000:]}"
+        wait_until(lambda: pool.ended() == BOTS, what=told, timeout=150)
         print(f"\nall of {BOTS} bots ended {time.monotonic() - killed:.1f} s after the kill")
         assert pool.ask("SELECT count(*) FROM bots_bot WHERE status <> 'DONE'") == 0
         assert pool.connections() <= CONNECTIONS_OF_A_NODE
