@@ -162,9 +162,10 @@ RECONCILE_INTERVAL = env.milliseconds("RECONCILE_INTERVAL", 30_000)
 RECONCILE_LOCK_TTL = env.milliseconds("RECONCILE_LOCK_TTL", 5_000)
 # A pass that would touch more of the held slots than this, and more than two, touches none.
 RECONCILE_MAX_PERCENT = env.number("RECONCILE_MAX_PERCENT", 20, low=0, high=100)
-# How long Coolify must have shown it without a break; its statuses may be a minute old.
+# How long Coolify must have shown it without a break; its statuses may be a minute old. Against a
+# bot it has to last longer than a gap of ours explains its silence, 120 s (slots.uptime).
 CONTAINER_EVIDENCE = env.milliseconds("CONTAINER_EVIDENCE", 75_000)
-# A longer time in which Botpool was not seen to hear its bots starts their clocks afresh.
+# A longer time in which Botpool was not seen to hear its bots starts their clocks afresh; 90 s.
 HEARING_GAP = env.milliseconds("HEARING_GAP", max(1, int(HEARTBEAT_TIMEOUT.total_seconds() * 300)))
 PENDING_LOST_AFTER = env.milliseconds("PENDING_LOST_AFTER", 60_000)
 STOP_STUCK_AFTER = env.milliseconds("STOP_STUCK_AFTER", 30 * 60_000)

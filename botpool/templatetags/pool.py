@@ -101,6 +101,11 @@ def lasted(duration: timedelta | float | None) -> str:
     return " ".join(f"{number} {unit}" for number, unit in parts[:2] if number)
 
 
+@register.filter
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
 def _units(seconds: int) -> list[tuple[int, str]]:
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3_600)

@@ -16,9 +16,11 @@ from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus
 from queues.pauses import pause_platform
+from queues.sweep import sweep_queue
 from slots.lifecycle import end_bot
 from slots.models import Pool, Slot
 from tests.pages.populated import ask, populate, run
+from tests.queued import time_passes
 
 HTMX = {"HX-Request": "true"}
 PAGES = ["/", "/slots/", "/bots/", "/queue/", "/deployments/", "/activity/?show=slots"]
@@ -172,6 +174,13 @@ def test_an_open_page_is_told_of_the_end_of_a_pause(viewer):
     answer = ask_again(viewer, "/", version)
     assert answer.status_code == 200
     assert "is paused by" not in answer.text
+
+
+def test_the_queue_tells_how_many_waited_in_vain(viewer, settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(settings.MAX_POOL_SIZES, 0)
+    time_passes(ask(), seconds=1000)
+    sweep_queue()
+    assert "<dt>Timed out, last hour</dt><dd>1 (100 %)</dd>" in viewer.get("/queue/").text
 
 
 def test_the_samples_become_charts(viewer):
