@@ -9,6 +9,7 @@ from slots.deployment import Deployment
 from slots.history import note
 from slots.leases import with_status_lock
 from slots.models import Slot
+from slots.sizes import refit_pool
 from slots.status import SlotStatus
 
 DELETABLE = (SlotStatus.IDLE, SlotStatus.ERROR)
@@ -41,7 +42,10 @@ def delete_slot(slot: Slot, *, reason: str, actor: str, coolify: Coolify) -> boo
         _delete_application(slot, coolify)
         with lease.fenced():
             note(slot, f"Deleted: {reason}", actor=actor)
-            return bool(as_read.delete()[0])
+            deleted = bool(as_read.delete()[0])
+    if deleted:
+        refit_pool(slot.platform, reason=f"{slot} was deleted", actor=actor)
+    return deleted
 
 
 def _delete_application(slot: Slot, coolify: Coolify) -> None:

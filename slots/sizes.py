@@ -21,9 +21,7 @@ def set_pool_size(platform: str, size: int, *, reason: str, actor: str) -> bool:
     others.
     """
     with transaction.atomic():
-        # In the order of a drain, which holds a slot while it waits to grow the pool.
-        advisory_lock(DRAIN_QUEUE.format(platform=platform))
-        advisory_lock(GROW_POOL.format(platform=platform))
+        _lock_pool(platform)
         pool, _ = Pool.objects.select_for_update().get_or_create(platform=platform)
         if pool.max_size == size:
             return False
@@ -32,6 +30,22 @@ def set_pool_size(platform: str, size: int, *, reason: str, actor: str) -> bool:
         drain_after_commit(platform)
     logger.info('[Pool] %s: size %s | actor=%s | reason="%s"', platform, size, actor, reason)
     return True
+
+
+def refit_pool(platform: str, *, reason: str, actor: str) -> None:
+    """A slot has left the pool: one that was beyond its size comes back into service."""
+    with transaction.atomic():
+        _lock_pool(platform)
+        pool = Pool.objects.filter(platform=platform, max_size__isnull=False).first()
+        if pool is not None and pool.max_size is not None:
+            _fit_slots(platform, pool.max_size, words=reason, actor=actor)
+            drain_after_commit(platform)
+
+
+def _lock_pool(platform: str) -> None:
+    """In the order of a drain, which holds a slot while it waits to grow the pool."""
+    advisory_lock(DRAIN_QUEUE.format(platform=platform))
+    advisory_lock(GROW_POOL.format(platform=platform))
 
 
 def _fit_slots(platform: str, size: int, *, words: str, actor: str) -> None:

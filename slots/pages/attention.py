@@ -55,8 +55,30 @@ def _of_pool(card: Card) -> Iterator[Attention]:
             link=reverse("queue"),
         )
     elif card.waiting and not card.room:
-        yield Attention(
-            words=f"{name}: {card.waiting} waiting, and the pool is at its maximum",
-            next_step="Raise the size of the pool if the server can bear it.",
-            link=f"{reverse('queue')}?platform={card.platform.value}",
+        yield _of_full_pool(card, errors=errors)
+
+
+def _of_full_pool(card: Card, *, errors: int) -> Attention:
+    """A larger pool helps only where all of it is in service."""
+    waiting = f"{card.platform.label}: {card.waiting} waiting, and"
+    cordoned = sum(cell.cordoned for cell in card.cells)
+    out_of_service = f"of {len(card.cells)} slots"
+    if cordoned:
+        filters = urlencode({"platform": card.platform.value, "cordoned": "yes"})
+        return Attention(
+            words=f"{waiting} {cordoned} {out_of_service} cordoned",
+            next_step="Uncordon those that are fit for use.",
+            link=f"{reverse('slots')}?{filters}",
         )
+    if errors:
+        filters = urlencode({"platform": card.platform.value, "status": "error"})
+        return Attention(
+            words=f"{waiting} {errors} {out_of_service} in error",
+            next_step="Bring these back first.",
+            link=f"{reverse('slots')}?{filters}",
+        )
+    return Attention(
+        words=f"{waiting} the pool is at its maximum",
+        next_step="Raise the size of the pool if the server can bear it.",
+        link=f"{reverse('queue')}?platform={card.platform.value}",
+    )

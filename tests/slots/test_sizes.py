@@ -7,6 +7,7 @@ from bots.models import Bot
 from bots.request import BotRequest, request_bot
 from bots.status import BotStatus
 from slots.cordons import cordon_slot, uncordon_slot
+from slots.deletion import delete_slot
 from slots.models import Slot, SlotTransition
 from slots.sizes import set_pool_size
 from tests.factories import BotFactory, SlotFactory
@@ -103,3 +104,31 @@ def test_the_database_knows_no_slot_beyond_the_size_that_is_in_service():
     [slot] = make_slots(1)
     with pytest.raises(IntegrityError, match="slot_beyond_the_size_is_cordoned"):
         Slot.objects.filter(pk=slot.pk).update(beyond_size=True)
+
+
+class ObedientCoolify:
+    def delete_application(self, uuid: str) -> None:
+        pass
+
+
+def test_when_a_slot_is_deleted_one_beyond_the_size_comes_back():
+    first, _ = make_slots(2)
+    resize(1)
+    assert beyond() == [2]
+
+    first.refresh_from_db()
+    assert delete_slot(first, reason="Broken", actor="anna", coolify=ObedientCoolify())
+
+    assert beyond() == []
+    assert not Slot.objects.get().cordoned
+    told = SlotTransition.objects.latest("pk")
+    assert told.reason == "Uncordoned, pool-google-meet-001 was deleted"
+
+
+def test_a_pool_whose_size_nobody_has_set_is_left_as_it_is_when_a_slot_is_deleted():
+    first, second = make_slots(2)
+    cordon_slot(second, reason="Disk", actor="anna")
+
+    assert delete_slot(first, reason="Broken", actor="anna", coolify=ObedientCoolify())
+
+    assert Slot.objects.get().cordoned
