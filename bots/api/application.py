@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from django.core.exceptions import BadRequest, RequestDataTooBig
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
@@ -82,6 +82,7 @@ def _refused_by_the_library(request: HttpRequest, error: HttpError) -> HttpRespo
 
 @api.exception_handler(UnreadablePostError)
 @api.exception_handler(BadRequest)
+@api.exception_handler(SuspiciousOperation)
 def _cannot_be_read(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem_response(Problem(400, DETAILS[400]))
 

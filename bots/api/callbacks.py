@@ -40,10 +40,12 @@ def heartbeat(request: HttpRequest, bot_id: BotId) -> Stay:
     operation_id="reportStatus",
 )
 def status(request: HttpRequest, bot_id: BotId, report: StatusReport) -> Stay:
-    """`DONE` and `FAILED` release the slot. A status that comes late or twice changes nothing."""
+    """`DONE` and `FAILED` release the slot. A status that the bot cannot have now, because it
+    comes twice or too late, changes nothing; but `IN_WAITING_ROOM` after `IN_CALL` is a move, for
+    a host can send the bot back. Unknown fields are ignored."""
     assignment = assignment_of(request, bot_id=bot_id)
     reached = BotStatus(report.status)
-    stays = record_status(assignment, reached, reason=(report.reason or "").strip())
+    stays = record_status(assignment, reached, reason=report.reason or "")
     return Stay(should_leave=not stays)
 
 

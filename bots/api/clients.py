@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from bots.api.access import BotId, ClientKey, key_of, no_such_bot
 from bots.api.cursors import Cursor, cursor_after, read_cursor
+from bots.api.parameters import refuse_unknown_parameters
 from bots.api.places import queue_fields
 from bots.api.problems import Problem, wrong_fields
 from bots.api.schemas import (
@@ -34,6 +35,7 @@ from coolify.correlation import current_correlation_id
 from slots.lifecycle import end_bot
 
 router = Router(tags=["Bots"], auth=ClientKey(), by_alias=True)
+router.add_decorator(refuse_unknown_parameters)
 
 Limit = Annotated[int, Field(ge=1, le=200)]
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")]
@@ -168,7 +170,8 @@ def list_events(
 @router.post("/{int:id}/cancel", response=BotOut, summary="Cancel a bot", operation_id="cancelBot")
 def cancel_bot(request: HttpRequest, bot_id: BotId) -> BotOut:
     """It leaves the queue, or its slot is freed. A bot that has ended stays as it is: cancelling
-    twice, or too late, is answered with the bot and no error."""
+    twice, or too late, is answered with the bot and no error. It needs no
+    body, and one that is sent is not read."""
     bot = _find(bot_id)
     actor = f"key:{key_of(request).name}"
     end_bot(bot, Outcome(BotStatus.CANCELLED, "Cancelled by the client", actor))

@@ -53,15 +53,16 @@ _HEADERS = {
 def describe_problems(schema: dict[str, Any]) -> dict[str, Any]:
     schema["components"]["schemas"]["Problem"] = PROBLEM
     for path, operations in schema["paths"].items():
-        for operation in operations.values():
-            for status in _refusals(operation, path=path):
+        for method, operation in operations.items():
+            for status in _refusals(operation, method=method, path=path):
                 operation["responses"][str(status)] = _problem(status)
     return schema
 
 
-def _refusals(operation: dict[str, Any], *, path: str) -> list[int]:
+def _refusals(operation: dict[str, Any], *, method: str, path: str) -> list[int]:
     who = [name for needed in operation.get("security", []) for name in needed]
     has_parameters = bool(operation.get("parameters")) or "requestBody" in operation
+    refuses_others = method == "get"  # parameters that it does not have
     applies = {
         400: True,
         401: bool(who),
@@ -69,7 +70,7 @@ def _refusals(operation: dict[str, Any], *, path: str) -> list[int]:
         404: "{" in path,
         409: operation["operationId"] in _CONFLICTS,
         413: True,
-        422: has_parameters,
+        422: has_parameters or refuses_others,
         429: bool({"ClientKey", "OperatorKey"} & set(who)),
         500: True,
         503: True,

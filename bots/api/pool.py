@@ -9,6 +9,7 @@ from ninja import Path, Query, Router
 from pydantic import BaseModel, Field
 
 from bots.api.access import ClientKey, OperatorKey, key_of
+from bots.api.parameters import refuse_unknown_parameters
 from bots.api.places import list_waiters
 from bots.api.pool_schemas import (
     PoolOfPlatform,
@@ -29,6 +30,7 @@ from slots.models import Pool, Slot
 from slots.status import SlotStatus
 
 router = Router(tags=["Pool"], auth=ClientKey(), by_alias=True)
+router.add_decorator(refuse_unknown_parameters)
 
 SlotName = Annotated[
     str, Path(alias="slotName", min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")

@@ -62,8 +62,15 @@ def errors_by_field(found: list[dict[str, Any]]) -> Errors:
         # For a body the first part is our own name for it, which says nothing to the caller.
         names = path[1:] if source == "body" else path
         field = ".".join(str(name) for name in names) or str(source)
-        errors[field].append(_sentence(error["msg"]))
+        errors[field].append(_WORDS.get(error["type"]) or _sentence(error["msg"]))
     return errors
+
+
+# Where pydantic speaks of Python and of our own classes.
+_WORDS = {
+    "model_type": "The body has to be a JSON object.",
+    "dict_type": "It has to be a JSON object.",
+}
 
 
 def _sentence(message: str) -> str:

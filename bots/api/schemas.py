@@ -5,9 +5,17 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from django.conf import settings
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
+from bots.api.bodies import CANNOT_BE_STORED
 from bots.meetings import EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
 from bots.status import BotStatus, Platform
@@ -24,7 +32,7 @@ LONGEST_REASON = 1000
 
 
 class Incoming(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=False)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=False, extra="forbid")
 
 
 class Outgoing(BaseModel):
@@ -47,7 +55,6 @@ QueueTimeout = Annotated[
 
 class NewBot(Incoming):
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [
                 {
@@ -203,10 +210,32 @@ class Stay(Outgoing):
     should_leave: bool = Field(description="The slot is not this bot's any more: leave.")
 
 
+def _made_to_fit(reason: Any) -> Any:
+    if not isinstance(reason, str):
+        return reason
+    text = CANNOT_BE_STORED.sub("", reason).strip()
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
+
+
+# A bot that is refused keeps its slot: so what can be mended is mended, and what is not known is
+# ignored.
 class StatusReport(Incoming):
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"status": "IN_CALL", "reason": "Let in by the host"}]}
+        extra="ignore",
+        json_schema_extra={"examples": [{"status": "IN_CALL", "reason": "Let in by the host"}]},
     )
 
     status: Literal["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE", "FAILED"]
-    reason: Annotated[str, Field(max_length=LONGEST_REASON)] | None = None
+    reason: Annotated[str, BeforeValidator(_made_to_fit)] | None = Field(
+        None,
+        description=f"Cut to {LONGEST_REASON} characters if it is longer. If it is left out, a "
+        "`failureReason` is taken for it.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _failure_reason_is_a_reason(cls, report: Any) -> Any:
+        if isinstance(report, dict) and report.get("reason") is None:
+            other = report.get("failureReason")
+            return {**report, "reason": other if isinstance(other, str) else None}
+        return report

@@ -64,6 +64,23 @@ def test_bodies_come_with_an_example(document):
             assert document["components"]["schemas"][name]["examples"], path
 
 
+def test_unknown_fields_are_for_bots_alone(document):
+    schemas = document["components"]["schemas"]
+    for name in ("NewBot", "Release"):
+        assert schemas[name]["additionalProperties"] is False
+    assert "additionalProperties" not in schemas["StatusReport"]
+
+
+def test_a_bots_reason_has_no_limit_but_says_where_it_is_cut(document):
+    reason = document["components"]["schemas"]["StatusReport"]["properties"]["reason"]
+    assert "maxLength" not in str(reason)
+    assert "1000 characters" in reason["description"]
+
+
+def test_calls_that_refuse_unknown_parameters_say_so(document):
+    assert "422" in document["paths"]["/api/v1/pool"]["get"]["responses"]
+
+
 def test_the_page_to_try_it_needs_no_other_host_and_no_script_of_its_own(db):
     page = Api().client.get("/api/v1/docs")
     assert page.status_code == 200

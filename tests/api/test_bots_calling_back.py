@@ -220,8 +220,76 @@ def test_what_is_not_a_bots_to_say_is_refused(assigned, status):
     assert set(answer.json()["errors"]) == {"status"}
 
 
-def test_a_reason_has_an_end(assigned):
-    assert assigned.report("DONE", "x" * 1001).status_code == 422
+def test_a_bot_can_be_sent_back_to_the_waiting_room(assigned):
+    for status in ("IN_CALL", "IN_WAITING_ROOM", "IN_CALL"):
+        assert assigned.report(status).json() == {"shouldLeave": False}
+        assert assigned.status() == status
+
+
+# --- Reasons, and what else must not cost a slot ----------------------------------------------
+
+
+def last_reason(assigned):
+    return assigned.bot.events.latest("id").reason
+
+
+@pytest.mark.parametrize("status", ["IN_CALL", "LEAVING", "DONE", "FAILED"])
+def test_a_reason_that_is_too_long_is_cut(assigned, status):
+    assert assigned.report(status, "x" * 1001).status_code == 200
+    assert assigned.status() == status
+    assert last_reason(assigned) == "x" * 999 + "…"
+
+
+def test_a_reason_that_just_fits_is_kept(assigned):
+    assigned.report("FAILED", "x" * 1000)
+    assert last_reason(assigned) == "x" * 1000
+
+
+@pytest.mark.parametrize("character", ["\x00", "\ud800"])
+def test_what_cannot_be_stored_is_dropped_from_a_reason(assigned, character):
+    assert assigned.report("FAILED", f"No{character} entry").status_code == 200
+    assert last_reason(assigned) == "No entry"
+
+
+def test_a_reason_of_nothing_that_can_be_stored_is_none(assigned):
+    assigned.report("FAILED", "\x00")
+    assert last_reason(assigned) == "The bot failed and gave no reason"
+
+
+@pytest.mark.parametrize("reason", [5, True, [], {"text": "x"}])
+def test_a_reason_that_is_no_string_is_refused(assigned, reason):
+    answer = assigned.report("FAILED", reason)
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {"reason"}
+
+
+@pytest.mark.parametrize("reason", [{}, {"reason": None}])
+def test_a_failure_reason_stands_in_for_the_reason(assigned, reason):
+    body = {"status": "FAILED", "failureReason": "No entry\x00", **reason}
+    assert assigned.api.post(f"bots/{assigned.bot.pk}/status", body).status_code == 200
+    assert last_reason(assigned) == "No entry"
+
+
+def test_the_reason_goes_before_the_failure_reason(assigned):
+    body = {"status": "FAILED", "reason": "No entry", "failureReason": "E17"}
+    assigned.api.post(f"bots/{assigned.bot.pk}/status", body)
+    assert last_reason(assigned) == "No entry"
+
+
+@pytest.mark.parametrize(
+    "unknown", [{"failureReason": {"code": 17}}, {"exitCode": 1}, {"a\x00b": "\ud800"}]
+)
+def test_an_unknown_field_does_not_cost_the_slot(assigned, unknown):
+    path = f"bots/{assigned.bot.pk}"
+    assert assigned.api.post(f"{path}/heartbeat", unknown).status_code == 200
+    answer = assigned.api.post(f"{path}/status", {"status": "FAILED", **unknown})
+    assert (answer.status_code, assigned.status()) == (200, "FAILED")
+
+
+@pytest.mark.parametrize("call", ["heartbeat", "status"])
+def test_an_unknown_parameter_does_not_cost_the_slot(assigned, call):
+    body = {"status": "FAILED"}
+    assert assigned.api.post(f"bots/{assigned.bot.pk}/{call}?try=2", body).status_code == 200
 
 
 # --- Which bot am I? --------------------------------------------------------------------------

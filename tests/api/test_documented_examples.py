@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bots.keys import create_api_key
+from bots.status import MOVES, RUNNING, BotStatus
 from bots.webhooks.signatures import sign
 from tests.api.conftest import Assigned
 from tests.factories import SlotFactory
@@ -78,6 +79,14 @@ def test_the_receivers_example_tells_our_signature_from_others():
     assert names["is_from_botpool"](headers, body, api_key="bp_key")
     assert not names["is_from_botpool"](headers, body + b" ", api_key="bp_key")
     assert not names["is_from_botpool"](headers, body, api_key="bp_other")
+
+
+@pytest.mark.parametrize("status", RUNNING)
+def test_the_moves_shown_are_those_of_a_running_bot(status):
+    row = re.search(rf"^\| `{status}`.*?\|(.*?)\|", PAGE.read_text(), re.MULTILINE)
+    assert row is not None
+    reported = set(MOVES[status]) - {BotStatus.CANCELLED}
+    assert set(re.findall(r"`(\w+)`", row[1])) == reported
 
 
 def test_the_bodies_shown_as_json_are_json():

@@ -56,6 +56,18 @@ def test_a_body_that_is_no_request(client_api, body):
     assert assert_problem(client_api.post("bots", body), 422)["errors"]
 
 
+@pytest.mark.parametrize("body", ["[]", "null", "5", '"x"'])
+@pytest.mark.parametrize("path", ["bots", "slots/pool-zoom-001/release"])
+def test_a_body_that_is_no_object_is_told_so(operator_api, path, body):
+    problem = assert_problem(operator_api.post(path, body), 422)
+    assert problem["errors"] == {"body": ["The body has to be a JSON object."]}
+
+
+def test_a_field_that_is_no_object_is_told_so(client_api):
+    answer = client_api.post("bots", {"meetingUrl": "https://zoom.us/j/1", "config": []})
+    assert assert_problem(answer, 422)["errors"] == {"config": ["It has to be a JSON object."]}
+
+
 @pytest.mark.parametrize("path", ["bots", "bots/1/cancel", "nothing"])
 def test_a_body_that_is_too_big(client_api, path):
     assert_problem(client_api.post(path, b"x" * 1_000_001), 413)
@@ -85,6 +97,40 @@ def test_a_host_that_is_not_ours(db):
 def test_a_query_that_is_not_valid_names_the_parameter(client_api, query):
     problem = assert_problem(client_api.get(f"bots?{query}"), 422)
     assert set(problem["errors"]) == {query.split("=")[0]}
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("bots", "known are cursor, limit, platform, status"),
+        ("bots/1", "this call has none"),
+        ("bots/1/events", "known are cursor, limit"),
+        ("pool", "this call has none"),
+        ("slots", "known are platform, status"),
+        ("queue", "known are limit, platform"),
+    ],
+)
+def test_an_unknown_parameter_is_refused_with_those_there_are(client_api, path, hint):
+    problem = assert_problem(client_api.get(f"{path}?stauts=DONE"), 422)
+    assert problem["errors"] == {"stauts": [f"There is no such parameter; {hint}."]}
+
+
+def test_more_parameters_than_can_be_read(client_api):
+    query = "&".join(f"p{number}=x" for number in range(1001))
+    assert_problem(client_api.get(f"pool?{query}"), 400)
+
+
+def test_an_unknown_field_is_refused_by_its_name(operator_api, assigned):
+    path = f"slots/{assigned.slot.name}/release"
+    answer = operator_api.post(path, {"reason": "It hangs", "bot_id": 5})
+    assert set(assert_problem(answer, 422)["errors"]) == {"bot_id"}
+    assert assigned.status() == "JOINING_CALL"
+
+
+@pytest.mark.parametrize("body", ["", "null", '{"reason": "Not needed"}', "{"])
+def test_no_body_keeps_a_bot_from_being_cancelled(client_api, assigned, body):
+    assert client_api.post(f"bots/{assigned.bot.pk}/cancel", body).status_code == 200
+    assert assigned.status() == "CANCELLED"
 
 
 def test_a_database_that_is_away(client_api, monkeypatch):
