@@ -26,25 +26,28 @@ NOBODY = "botpool-doctor-asks"
 @dataclass(frozen=True)
 class Diagnosis:
     name: str
-    healthy: bool
+    healthy: bool | None  # None: not looked at
     finding: str
     advice: str = ""
 
 
 def examine(coolify: Coolify) -> Iterator[Diagnosis]:
-    database = _database()
-    yield database
+    yield (database := _database())
+    if database.healthy:
+        yield (database := _migrations())
     if database.healthy:
         yield from _processes()
     yield _secret_key()
     yield _public_url()
-    reachable = _coolify(coolify)
-    yield reachable
+    if not database.healthy:
+        reason = "not looked at, for that needs the database"
+        yield Diagnosis("worker, ticker and Coolify", None, reason)
+        return
+    yield (reachable := _coolify(coolify))
     if reachable.healthy:
         yield from _abilities(coolify)
         yield from _places(coolify)
-        if database.healthy:
-            yield _limits()
+        yield _limits()
 
 
 def _database() -> Diagnosis:
@@ -62,11 +65,12 @@ def _database() -> Diagnosis:
     return Diagnosis(name, True, f"PostgreSQL {version // 10_000}, {kind}")
 
 
+def _migrations() -> Diagnosis:
+    waiting = reasons_not_to_serve().get("migrations", "")
+    return Diagnosis("migrations", not waiting, waiting or "all applied", "manage.py migrate")
+
+
 def _processes() -> Iterator[Diagnosis]:
-    migrations = reasons_not_to_serve().get("migrations", "")
-    yield Diagnosis("migrations", not migrations, migrations or "all applied", "manage.py migrate")
-    if migrations:
-        return
     reasons = reasons_of_processes()
     for name in ("worker", "ticker"):
         reason = reasons.get(name, "")

@@ -13,6 +13,7 @@ from environs import Env
 T = TypeVar("T")
 
 env = Env()
+BASE_DIR = Path(__file__).resolve().parent.parent
 
 
 class WrongValue(SystemExit):
@@ -59,8 +60,20 @@ def text(name: str, default: str = "") -> str:
     return env.str(name, default).strip()
 
 
-def words(name: str, default: Sequence[str] = ()) -> list[str]:
-    return [word.strip() for word in env.list(name, list(default)) if word.strip()]
+def words(
+    name: str,
+    default: Sequence[str] = (),
+    *,
+    valid: Callable[[str], bool] = bool,
+    allowed: str = "one or several, separated by commas",
+) -> list[str]:
+    def read() -> list[str]:
+        return [word.strip() for word in env.list(name, list(default)) if word.strip()]
+
+    def all_valid(found: list[str]) -> bool:
+        return all(valid(word) for word in found) and bool(found or not text(name))
+
+    return _read(name, read, allowed, all_valid)
 
 
 def matching(name: str, default: str, *, valid: Callable[[str], bool], allowed: str) -> str:
@@ -83,5 +96,17 @@ def url(
     return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid)
 
 
-def directory(name: str, default: Path) -> Path:
-    return Path(text(name) or default).expanduser().resolve()
+def data_dir() -> Path:
+    return Path(text("BOTPOOL_DATA_DIR") or BASE_DIR / ".botpool").expanduser().resolve()
+
+
+def refuse_others(prefix: str, names: Sequence[str]) -> None:
+    """A name that is slightly wrong would be a setting that silently does nothing."""
+    for name in os.environ:
+        if name.startswith(prefix) and name not in names:
+            raise WrongValue(name, f"only the names {', '.join(names)}")
+
+
+def names_read() -> list[str]:
+    """Of every variable that was asked for so far."""
+    return list(env.dump())

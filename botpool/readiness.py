@@ -27,8 +27,10 @@ def reasons_not_to_serve() -> dict[str, str]:
 def _waiting_migrations() -> str:
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
-    return f"not applied: {names} (run manage.py migrate)" if names else ""
+    if not plan:
+        return ""
+    first, _ = plan[0]
+    return f"{len(plan)} not applied, first {first.app_label}.{first.name} (run manage.py migrate)"
 
 
 def reasons_of_processes() -> dict[str, str]:

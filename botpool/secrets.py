@@ -1,4 +1,4 @@
-"""Secrets made on the first start and kept in the data directory, readable by its owner only."""
+"""Files in the data directory that only their owner may read, such as generated secrets."""
 
 import os
 import secrets
@@ -23,3 +23,12 @@ def read_or_make(path: Path) -> str:
     finally:
         draft.unlink()
     return path.read_text().strip()
+
+
+def write_privately(path: Path, text: str) -> None:
+    """Replace the file as a whole."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    draft.replace(path)

@@ -3,7 +3,6 @@
 import json
 import re
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import dj_database_url
@@ -12,8 +11,8 @@ from botpool import environment as env
 from botpool import postgres
 from botpool.secrets import read_or_make
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = env.directory("BOTPOOL_DATA_DIR", BASE_DIR / ".botpool")
+BASE_DIR = env.BASE_DIR
+DATA_DIR = env.data_dir()
 
 # --- Who may reach it, and under which address -----------------------------------------------
 
@@ -23,7 +22,12 @@ SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 
 PUBLIC_URL = env.url("BOTPOOL_PUBLIC_URL", "http://127.0.0.1:8000")
 ALLOWED_HOSTS = [
-    *env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"]),
+    *env.words(
+        "ALLOWED_HOSTS",
+        ["localhost", "127.0.0.1", "[::1]"],
+        valid=lambda host: bool(re.fullmatch(r"\*|\.?[\w-]+(\.[\w-]+)*|\[[\da-fA-F:.]+\]", host)),
+        allowed="host names without http:// and port, such as botpool.example,.example.org,[::1]",
+    ),
     urlsplit(PUBLIC_URL).hostname,
 ]
 
@@ -102,8 +106,17 @@ COOLIFY_DESCRIPTION_STYLE = env.choice(
 )
 
 
-def _image(platform: str) -> str:
-    name = f"BOT_IMAGE_{platform.upper().replace('-', '_')}"
+_PLATFORMS = ("google-meet", "teams", "zoom")
+
+
+def _for_each_platform(prefix: str) -> dict[str, str]:
+    """The names of the variables with this prefix, by platform."""
+    names = {platform: prefix + platform.upper().replace("-", "_") for platform in _PLATFORMS}
+    env.refuse_others(prefix, list(names.values()))
+    return names
+
+
+def _image(platform: str, name: str) -> str:
     return env.matching(
         name,
         f"registry.example/meeting-bot-{platform}:latest",
@@ -112,7 +125,9 @@ def _image(platform: str) -> str:
     )
 
 
-BOT_IMAGES = {platform: _image(platform) for platform in ("google-meet", "teams", "zoom")}
+BOT_IMAGES = {
+    platform: _image(platform, name) for platform, name in _for_each_platform("BOT_IMAGE_").items()
+}
 
 # --- The pool --------------------------------------------------------------------------------
 
@@ -123,14 +138,10 @@ SLOT_NAME_PREFIX = env.matching(
     allowed="1 to 40 lower-case letters, digits and dashes, beginning with a letter or digit",
 )
 MAX_POOL_SIZE = env.number("MAX_POOL_SIZE", 100, low=0, high=10_000)
-
-
-def _pool_size(platform: str) -> int:
-    name = f"MAX_POOL_SIZE_{platform.upper().replace('-', '_')}"
-    return env.number(name, MAX_POOL_SIZE, low=0, high=10_000)
-
-
-MAX_POOL_SIZES = {platform: _pool_size(platform) for platform in BOT_IMAGES}
+MAX_POOL_SIZES = {
+    platform: env.number(name, MAX_POOL_SIZE, low=0, high=10_000)
+    for platform, name in _for_each_platform("MAX_POOL_SIZE_").items()
+}
 
 MAX_QUEUE_TIMEOUT = env.milliseconds("MAX_QUEUE_TIMEOUT", 600_000)
 DEFAULT_QUEUE_TIMEOUT = env.milliseconds("DEFAULT_QUEUE_TIMEOUT", 300_000)
@@ -332,11 +343,13 @@ LOGGING = {
         "text": {"()": "botpool.logs.TextFormatter"},
         "json": {"()": "botpool.logs.JsonFormatter"},
     },
+    "filters": {"without_traceback": {"()": "botpool.logs.WithoutTraceback"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         # Answered with 400; scanners of the internet are no error of ours.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "django.request": {"filters": ["without_traceback"]},
     }
     | {
         name: {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False}

@@ -1,16 +1,15 @@
 """Where the Coolify simulator of `manage.py up` listens, for our parts and for other shells."""
 
 import json
-import os
 import secrets
 import sys
-from pathlib import Path
 
 from django.conf import settings
 from django.core.management import get_commands
 
 from botpool.addresses import free_port
 from botpool.parts import Part
+from botpool.secrets import write_privately
 
 PREFERRED_PORT = 8780
 
@@ -47,7 +46,7 @@ class SimulatedCoolify:
             "project": self.environment["COOLIFY_PROJECT_UUID"],
             "servers": self.environment["COOLIFY_SERVER_UUID"],
         }
-        _write_privately(self.file, json.dumps(address))
+        write_privately(self.file, json.dumps(address))
 
     def forget_address(self) -> None:
         self.file.unlink(missing_ok=True)
@@ -63,12 +62,3 @@ class SimulatedCoolify:
         words = [word for option in options.items() for word in option]
         manage = str(settings.BASE_DIR / "manage.py")
         return Part(name="coolify", command=[sys.executable, manage, "coolify_simulator", *words])
-
-
-def _write_privately(path: Path, text: str) -> None:
-    """Replace the file as a whole, readable by its owner only."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    draft.replace(path)

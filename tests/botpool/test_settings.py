@@ -50,6 +50,11 @@ def read(**environment):
         ("DATABASE_URL", "sqlite:///db.sqlite3", "SQLite and others are not supported"),
         ("DEFAULT_QUEUE_TIMEOUT", "700000", "at most MAX_QUEUE_TIMEOUT"),
         ("REDIS_URL", "http://redis", "redis://"),
+        ("ALLOWED_HOSTS", "localhost,http://foo", "host names without http:// and port"),
+        ("ALLOWED_HOSTS", "foo:8000", "host names without http:// and port"),
+        ("COOLIFY_SERVER_UUID", ",,", "one or several"),
+        ("MAX_POOL_SIZE_ZOMM", "5", "MAX_POOL_SIZE_TEAMS, MAX_POOL_SIZE_ZOOM"),
+        ("BOT_IMAGE_MEET", "bot:1", "BOT_IMAGE_GOOGLE_MEET, BOT_IMAGE_TEAMS"),
     ],
 )
 def test_a_wrong_value_stops_the_start_with_one_line(name, value, allowed):
@@ -73,6 +78,14 @@ def test_the_password_in_a_wrong_database_address_is_not_shown():
 def test_an_address_may_end_with_a_slash():
     found = read(COOLIFY_API_URL="https://coolify.example/api/v1/")
     assert found["COOLIFY_API_URL"] == "https://coolify.example/api/v1"
+
+
+@pytest.mark.parametrize("host", ["*", ".example.org", "a_b.example", "10.0.0.1", "[::1]", ""])
+def test_a_host_may_be_a_name_a_domain_a_number_all_or_none(host):
+    assert (
+        "botpool.example"
+        in read(ALLOWED_HOSTS=host, BOTPOOL_PUBLIC_URL="http://botpool.example")["ALLOWED_HOSTS"]
+    )
 
 
 def test_each_platform_can_have_a_size_of_its_own():

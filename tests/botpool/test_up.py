@@ -1,3 +1,4 @@
+import json
 import random
 import socket
 import stat
@@ -30,7 +31,7 @@ QUICK = {"WORKER_SILENCE_LIMIT": "10000", "WORKER_HEARTBEAT_INTERVAL": "500"}
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
     with new_data_dir() as directory:
-        program = Up(directory, **QUICK)
+        program = Up(directory, **QUICK, MAX_POOL_SIZE="5")
         program.wait_until_ready()
         yield program
         program.stop()
@@ -58,6 +59,20 @@ def test_the_first_start_shows_the_operator_and_a_key(up):
 def test_other_shells_find_the_simulator_and_strangers_do_not(up):
     file = up.data_dir / "simulator.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_other_shells_know_what_it_was_started_with_and_strangers_do_not(up):
+    status = Program("pool_status", "--json", env=environment(up.data_dir))
+    assert status.wait() == 0, status.output
+    assert json.loads(status.output)["pools"]["zoom"]["maximum"] == 5
+    assert stat.S_IMODE((up.data_dir / "up.json").stat().st_mode) == 0o600
+
+
+def test_other_shells_know_the_address_that_it_chose(up):
+    up.wait_until_ready()
+    doctor = Program("doctor", env=environment(up.data_dir))
+    doctor.wait()
+    assert f"ok     public address: http://127.0.0.1:{up.port} answers" in doctor.lines
 
 
 def test_a_second_one_in_the_same_directory_is_refused(up):
@@ -210,6 +225,22 @@ def test_a_port_in_use_is_one_line_and_nothing_is_started(data_dir):
     assert not (data_dir / "postgres").exists()
 
 
+def test_a_port_that_cannot_be_is_refused(data_dir):
+    program = Program("up", "--port", "99999", env=environment(data_dir))
+
+    assert program.wait() == 2
+    assert program.output.endswith("'99999' is not a whole number from 1 to 65535")
+
+
+def test_without_a_simulator_it_wants_to_know_which_coolify(data_dir):
+    program = Program("up", "--no-simulator", env=environment(data_dir))
+
+    assert program.wait() == 1
+    [line] = program.lines
+    assert "set COOLIFY_API_URL" in line
+    assert not (data_dir / "postgres").exists()
+
+
 def test_ctrl_c_ends_everything(data_dir):
     up = Up(data_dir)
     wait_until(lambda: up.part("qcluster") and up.part("gunicorn"), what="the parts run")
@@ -218,6 +249,7 @@ def test_ctrl_c_ends_everything(data_dir):
     assert up.wait() == 0
     assert wait_until_nothing_is_left(data_dir) == []
     assert not (data_dir / "simulator.json").exists()
+    assert not (data_dir / "up.json").exists()
 
 
 def test_kill_9_at_any_moment_leaves_nothing_behind_and_the_next_start_works(data_dir):

@@ -131,7 +131,7 @@ def test_cleanup_slots_says_why_it_does_nothing_without_coolify():
 def test_sync_descriptions_tells_what_is_left_when_coolify_is_away():
     slot = running()
     told = run("sync_descriptions")
-    assert "Found    1 slots whose description differs" in told
+    assert "Found    1 slot whose description differs" in told
     assert f"Left     {slot.name}" in told
 
 

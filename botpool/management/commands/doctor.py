@@ -17,7 +17,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         faults = 0
         for diagnosis in examine(shared_coolify()):
-            faults += not diagnosis.healthy
+            faults += diagnosis.healthy is False
             self._show(diagnosis)
         if faults:
             self.stdout.write(f"\n{faults} fault{'s' if faults > 1 else ''} found.")
@@ -25,8 +25,9 @@ class Command(BaseCommand):
         self.stdout.write("\nAll is well.")
 
     def _show(self, diagnosis: Diagnosis) -> None:
-        if diagnosis.healthy:
-            self.stdout.write(f"ok     {diagnosis.name}: {diagnosis.finding}")
+        if diagnosis.healthy is not False:
+            word = "skip" if diagnosis.healthy is None else "ok"
+            self.stdout.write(f"{word:6} {diagnosis.name}: {diagnosis.finding}")
             return
         self.stdout.write(self.style.ERROR(f"FAULT  {diagnosis.name}: {diagnosis.finding}"))
         self.stdout.write(f"       → {diagnosis.advice}")

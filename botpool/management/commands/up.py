@@ -17,6 +17,7 @@ from botpool.addresses import PortNotFree, check_port, in_url, reachable, serves
 from botpool.file_locks import open_lock, try_lock, wait_for
 from botpool.first_start import box, make_operator, migrate, one_start_at_a_time
 from botpool.parts import Part
+from botpool.running import LOCK, environment_shared
 from botpool.simulated import SimulatedCoolify, simulator_exists
 from botpool.supervisor import Supervisor
 from botpool.watch import WorkerWatch
@@ -38,7 +39,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="where the web server listens")
-        parser.add_argument("--port", type=int, default=8000, help="its port (default: 8000)")
+        parser.add_argument("--port", type=_port, default=8000, help="its port (default: 8000)")
         parser.add_argument("--workers", type=_positive, help="tasks at a time (default: 4)")
         parser.add_argument("--no-simulator", action="store_true", help="start no Coolify")
         parser.add_argument("--no-demo", action="store_true", help="send no demo bots")
@@ -50,6 +51,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["no_simulator"] and not os.environ.get("COOLIFY_API_URL"):
+            raise CommandError(
+                "--no-simulator leaves Botpool without a Coolify: set COOLIFY_API_URL to the "
+                "address of yours (https://…/api/v1), or leave the option out"
+            )
         # Until the supervisor takes over, SIGTERM ends us as orderly as Ctrl-C does.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
@@ -74,6 +80,8 @@ class Command(BaseCommand):
         if simulator:
             simulator.write_address()
             stack.callback(simulator.forget_address)
+        chosen = _environment(options, simulator=None)
+        stack.enter_context(environment_shared(settings.DATA_DIR, chosen))
         parts = _parts(options, simulator=simulator, watch=watch)
         supervisor = Supervisor(parts, keep_open=lock)
         supervisor.look_after = _Housekeeping(supervisor, server=server, options=options)
@@ -133,7 +141,7 @@ class _Housekeeping:
 def _only_start_here() -> Iterator[int]:
     """Hold the data directory; the guard of a start that was killed lets go when all is ended."""
     settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
-    lock = open_lock(settings.DATA_DIR / "up.lock")
+    lock = open_lock(settings.DATA_DIR / LOCK)
     try:
         if not wait_for(lambda: try_lock(lock), timeout=PATIENCE_WITH_LAST_START):
             raise CommandError(f"Botpool already runs in {settings.DATA_DIR} (BOTPOOL_DATA_DIR)")
@@ -183,9 +191,17 @@ def _address(host: str, port: int) -> str:
     return f"http://{in_url(reachable(host))}:{port}"
 
 
+def _port(text: str) -> int:
+    return _number(text, high=65_535)
+
+
 def _positive(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 64:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 64")
+    return _number(text, high=64)
+
+
+def _number(text: str, *, high: int) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= high:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {high}")
     return int(text)
 
 

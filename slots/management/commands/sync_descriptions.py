@@ -2,6 +2,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand
+from django.template.defaultfilters import pluralize
 
 from coolify.shared import shared_coolify
 from slots.descriptions import (
@@ -18,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         waiting = slots_with_another_description(settled_for=AT_ONCE)
-        self._say("Found", f"{len(waiting)} slots whose description differs")
+        self._say("Found", f"{len(waiting)} slot{pluralize(waiting)} whose description differs")
         written = sync_descriptions(shared_coolify(), settled_for=AT_ONCE)
         for slot in written:
             self._say("Written", f"{slot}: {wanted_description(slot)}")
