@@ -79,6 +79,7 @@ def page_action(name: str, title: str) -> Any:
     ) -> HttpResponseRedirect:
         given = QueryDict(mutable=True)
         given.setlist("item", [str(pk) for pk in rows.values_list("pk", flat=True)[:1_000]])
+        given["next"] = request.get_full_path()
         return HttpResponseRedirect(f"/actions/{name}/?{given.urlencode()}")
 
     lead.__name__ = name.replace("-", "_")

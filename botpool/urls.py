@@ -1,5 +1,4 @@
 from django.contrib import admin
-from django.contrib.auth import views as auth
 from django.urls import include, path
 from django.views.generic import RedirectView
 
@@ -7,7 +6,7 @@ from botpool.admin import show_the_rest
 from botpool.metrics import metrics
 from botpool.pages.action_list import act
 from botpool.pages.activity import activity, dry_run, export
-from botpool.pages.login import ThrottledLogin
+from botpool.pages.login import Logout, ThrottledLogin
 from botpool.views import healthz, readyz
 
 show_the_rest()
@@ -17,7 +16,7 @@ urlpatterns = [
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
     path("login/", ThrottledLogin.as_view(), name="login"),
-    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("logout/", Logout.as_view(), name="logout"),
     path("api/", include("bots.api.urls")),
     path("", include("slots.pages.urls")),
     path("", include("bots.pages.urls")),

@@ -15,6 +15,7 @@ def cancel(
     """Of a waiter it is the bot that is cancelled."""
     given = QueryDict(mutable=True)
     given.setlist("item", [str(pk) for pk in entries.values_list("bot_id", flat=True)[:1_000]])
+    given["next"] = request.get_full_path()
     return HttpResponseRedirect(f"/actions/cancel-bot/?{given.urlencode()}")
 
 

@@ -124,6 +124,7 @@ class Watch(models.Model):
     error = models.TextField(blank=True, default="")
 
     class Meta:
+        verbose_name_plural = "watch"
         constraints = [models.CheckConstraint(name="one_watch", condition=Q(id=True))]
 
     def __str__(self) -> str:

@@ -13,10 +13,11 @@ for longer than the lease lasts, finds out at `fenced()` or `check()`: LeaseLost
 import logging
 import os
 import random
+import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -25,7 +26,7 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 
 from botpool.sql import fetch_one
-from slots.models import Slot
+from slots.models import Lease, Slot
 
 logger = logging.getLogger(__name__)
 
@@ -176,6 +177,14 @@ def with_status_lock(
     """The lease on one slot: who holds it may talk to Coolify about it."""
     with holding_lease(f"slot:{slot.pk}", ttl=ttl or settings.LOCK_TTL, tries=tries) as lease:
         yield lease
+
+
+def slots_of_leases(leases: Iterable[Lease]) -> dict[str, str]:
+    """The names of the slots that leases are on, by the leases' keys."""
+    keys = {lease.key for lease in leases}
+    numbers = [int(key[5:]) for key in keys if re.fullmatch(r"slot:[0-9]{1,18}", key)]
+    names = Slot.objects.filter(pk__in=numbers).values_list("pk", "name")
+    return {f"slot:{pk}": name for pk, name in names}
 
 
 def _keep(lease: HeldLease, done: threading.Event) -> None:

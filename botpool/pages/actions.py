@@ -17,6 +17,8 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.template.defaultfilters import pluralize
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from botpool.pages.audit import actor_of, record_action
 from botpool.pages.permissions import refuse_without
@@ -81,6 +83,7 @@ class Action:
     thing: str = ""  # what stands before a target's key in the audit
     form: type[ReasonForm] = ReasonForm
     is_dangerous: bool = False
+    deletes: bool = False  # what it is done to has no page afterwards
 
 
 def run_action(request: HttpRequest, action: Action) -> HttpResponse:
@@ -92,7 +95,23 @@ def run_action(request: HttpRequest, action: Action) -> HttpResponse:
         return _ask(request, action, form, status=422)
     done, left = _do_all(request, action, form.cleaned_data)
     _tell(request, action, done=done, left=left)
-    return redirect(action.back)
+    return redirect(_way_on(request, action))
+
+
+# --- Where one came from -----------------------------------------------------------------------
+
+
+def _way_back(request: HttpRequest, action: Action) -> str:
+    """The page that led here, if it is one of ours."""
+    given = request.GET.get("next", "")
+    is_ours = given.startswith("/") and url_has_allowed_host_and_scheme(given, allowed_hosts=None)
+    return given if is_ours else reverse(action.back)
+
+
+def _way_on(request: HttpRequest, action: Action) -> str:
+    """The same, unless it may be the page of what was deleted."""
+    back, fallback = _way_back(request, action), reverse(action.back)
+    return fallback if action.deletes and back.partition("?")[0] != fallback else back
 
 
 # --- Asking ------------------------------------------------------------------------------------
@@ -109,6 +128,7 @@ def _ask(
     affected = [target for target in targets if not target.why_not]
     context = {
         "action": action,
+        "back": _way_back(request, action),
         "form": form,
         "affected": affected[:SHOWN],
         "count": len(affected),

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_POST, require_safe
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
 
 from botpool.models import PeriodicWork
 from botpool.pages.audit import record_action
@@ -17,6 +18,7 @@ from botpool.pages.records import KINDS, Records
 from botpool.roles import OPERATE, VIEW
 from coolify.budget_report import budget_report
 from coolify.models import Budget, ServerReading
+from slots.leases import slots_of_leases
 from slots.models import Lease
 from slots.reconciling import reconcile
 
@@ -63,7 +65,7 @@ def _leases(request: HttpRequest) -> HttpResponse:
         request,
         tab="leases",
         version=version_of(leases),
-        live=lambda: {"tab": "leases", "leases": leases},
+        live=lambda: {"tab": "leases", "leases": leases, "slots": slots_of_leases(leases)},
     )
 
 
@@ -138,10 +140,12 @@ def _cell(value: Any) -> str:
 # --- Trying out --------------------------------------------------------------------------------
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @needs(OPERATE)
 def dry_run(request: HttpRequest) -> HttpResponse:
     """What the reconciler would do now. Changes nothing."""
+    if request.method != "POST":  # it is asked for with the button there
+        return redirect(f"{reverse('activity')}?show=repairs")
     report = reconcile(dry_run=True)
     record_action(request.user, action="dry-run", target="reconciler", reason="Dry run", done=True)
     return render(request, "botpool/dry_run.html", {"report": report})

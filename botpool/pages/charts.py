@@ -14,7 +14,7 @@ class Line:
     name: str
     tone: str
     paths: list[str]
-    now: str
+    last: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,13 @@ class Chart:
     @property
     def words(self) -> str:
         """For those who do not see it."""
-        now = ", ".join(f"{line.name} {line.now}" for line in self.lines)
-        return f"{self.title}, last hour. Now: {now}. Highest: {self.top}."
+        last = ", ".join(f"{line.name} {line.last}" for line in self.lines)
+        return f"{self.title}, last hour. At the last reading: {last}. Highest: {self.top}."
+
+    @property
+    def has_key(self) -> bool:
+        """What is counted is not: its last reading may differ from the live count beside it."""
+        return not self.filled and len(self.lines) > 1
 
 
 # Name, tone, and a value for each minute from the oldest to the newest; None where there was no
@@ -40,7 +45,7 @@ Series = Sequence[tuple[str, str, Values]]
 def line_chart(title: str, series: Series, *, unit: str = "") -> Chart:
     top = _top([value for _, _, values in series for value in values])
     lines = [
-        Line(name=name, tone=tone, paths=_polylines(values, top=top), now=_now(values, unit))
+        Line(name=name, tone=tone, paths=_polylines(values, top=top), last=_last(values, unit))
         for name, tone, values in series
     ]
     return Chart(
@@ -62,7 +67,7 @@ def stacked_chart(title: str, series: Series) -> Chart:
         floor = ceiling
     top = _top(floor)
     lines = [
-        Line(name=name, tone=tone, paths=_bands(low, high, top=top), now=_now(values, ""))
+        Line(name=name, tone=tone, paths=_bands(low, high, top=top), last=_last(values, ""))
         for name, tone, values, low, high in stacks
     ]
     return Chart(
@@ -110,7 +115,7 @@ def _stretches(values: Values, *, top: float) -> list[list[str]]:
     return stretches
 
 
-def _now(values: Values, unit: str) -> str:
+def _last(values: Values, unit: str) -> str:
     known = [value for value in values if value is not None]
     return _words(known[-1], unit) if known else "–"
 

@@ -10,6 +10,7 @@ that many open pages cost one rendering.
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
+from urllib.parse import urlencode
 
 from django.core.cache import cache
 from django.db.models import Model, QuerySet
@@ -64,9 +65,16 @@ def _live_part(request: HttpRequest, template: str, version: str, live: Context)
     if html is None:
         part = template.replace(".html", "_live.html")
         own = {"version": version, "parameters": f"?{_parameters(request)}"}
-        html = render_to_string(part, {**live(), **may, **own}, request)
+        html = render_to_string(part, {**live(), **may, **own, **_way_back(request)}, request)
         cache.set(key, html, KEEP_HTML)
     return mark_safe(html)  # noqa: S308 (a template made it)
+
+
+def _way_back(request: HttpRequest) -> dict[str, str]:
+    """For actions, which lead back here: the address for a form, and for the end of a link."""
+    parameters = _parameters(request)
+    here = f"{request.path}?{parameters}" if parameters else request.path
+    return {"here": here, "and_back": f"&{urlencode({'next': here})}"}
 
 
 def what_the_user_may(request: HttpRequest) -> dict[str, bool]:

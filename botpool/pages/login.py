@@ -4,11 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.views import LoginView, LogoutView
 from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
 from botpool.models import LoginFailure
 
@@ -41,6 +42,15 @@ class ThrottledLogin(LoginView):
         if form.has_error("__all__", code="throttled"):
             response.status_code = 429
         return response
+
+
+class Logout(LogoutView):
+    """By its button only: a link to it, or a login on the way to it, logs nobody out."""
+
+    http_method_names = ["get", "head", "post", "options"]
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return redirect("overview")
 
 
 def is_throttled(*, name: str, address: str) -> bool:

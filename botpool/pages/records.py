@@ -23,9 +23,10 @@ class Records:
     equal_to: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     status_field: str = "to_status"
+    related: str | None = None
 
     def matching(self, given: QueryDict) -> QuerySet[Any]:
-        rows = self.model._default_manager.all()
+        rows = self.model._default_manager.select_related(self.related)
         if self.statuses and given.get("status"):
             rows = rows.filter(**{self.status_field: given["status"]})
         if self.has_field("actor") and given.get("actor"):
@@ -84,6 +85,7 @@ KINDS = {
                 "reason", "evidence", "decision", "outcome", "acted_at", "ended_at", "actor",
             ),
             words_in=("reason", "name", "kind"),
+            related="slot",
         ),
         Records(
             name="operators",

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods
 
 from botpool.pages.audit import actor_of, record_action
 from botpool.pages.permissions import needs
@@ -53,9 +53,11 @@ def new_bot_fields() -> SafeString:
     return mark_safe(str(html))  # noqa: S308 (a template made it)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @needs(OPERATE)
 def new_bot(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":  # after a login that came between the form and its sending
+        return render(request, "bots/new_bot.html", {"form": NewBotForm()})
     form = NewBotForm(request.POST)
     if not form.is_valid():
         return render(request, "bots/new_bot.html", {"form": form}, status=422)

@@ -1,9 +1,12 @@
 """What operators can do to a line and those who wait in it."""
 
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 
 from django import forms
 from django.db.models import Count
+from django.db.models.functions import Now
 from django.http import QueryDict
 
 from botpool.clock import database_now
@@ -41,15 +44,32 @@ class SizeForm(ReasonForm):
 # --- One waiter --------------------------------------------------------------------------------
 
 
-def _find_waiters(given: QueryDict) -> list[Target]:
+def _find_waiters(given: QueryDict, *, stuck: Callable[[], dict[int, str]] = dict) -> list[Target]:
+    """`stuck`: the bots whose place cannot change, and why."""
+    why_stuck = stuck()
     return [
         bot_target(
             bot,
             effect="Changes its place in line; its deadline stays",
-            why_not="" if bot.status == BotStatus.QUEUED else f"it does not wait ({bot.status})",
+            why_not=why_stuck.get(bot.pk, "")
+            if bot.status == BotStatus.QUEUED
+            else f"it does not wait ({bot.status})",
         )
         for bot in chosen_bots(given)
     ]
+
+
+def _firsts() -> dict[int, str]:
+    return dict.fromkeys(_heads_of_lines("turn", "pk"), "nobody is ahead of it")
+
+
+def _lasts() -> dict[int, str]:
+    return dict.fromkeys(_heads_of_lines("-turn", "-pk"), "nobody is behind it")
+
+
+def _heads_of_lines(*order: str) -> Iterable[int]:
+    waiting = QueueEntry.objects.filter(timeout_at__gt=Now()).order_by("platform", *order)
+    return waiting.distinct("platform").values_list("bot_id", flat=True)
 
 
 def _move_up(order: Order) -> bool:
@@ -86,7 +106,7 @@ def _find_to_pause(given: QueryDict) -> list[Target]:
     return [
         _platform_target(
             each,
-            effect=f"{waiting.get(each, 0)} waiting bots and all newcomers get no slot; those "
+            effect=f"Newcomers and those who wait ({waiting.get(each, 0)}) get no slot; those "
             "that run go on, and those that wait still give up at their deadlines",
         )
         for each in _platforms(given)
@@ -98,7 +118,7 @@ def _find_to_resume(given: QueryDict) -> list[Target]:
     return [
         _platform_target(
             each,
-            effect=f"{waiting.get(each, 0)} waiting bots get slots again, in their order",
+            effect=f"Those who wait ({waiting.get(each, 0)}) get slots again, in their order",
             why_not="" if current_pause(each) else "it is not paused",
         )
         for each in _platforms(given)
@@ -141,9 +161,9 @@ def _find_to_resize(given: QueryDict) -> list[Target]:
     return [
         _platform_target(
             each,
-            effect=f"At most {maximum_of(each, pools.get(each))} slots now, of which "
-            f"{slots.get(each, 0)} exist. A larger pool grows as bots come; in a smaller one "
-            "slots beyond its size are cordoned, idle ones first, and no meeting is cut short",
+            effect=f"Its size is {maximum_of(each, pools.get(each))} now, and "
+            f"{slots.get(each, 0)} of these exist. A larger pool grows as bots come; in a smaller "
+            "one slots beyond its size are cordoned, idle ones first, and no meeting is cut short",
         )
         for each in _platforms(given)
     ]
@@ -162,7 +182,7 @@ QUEUE_ACTIONS = (
         name="move-up",
         title="Move up",
         permission=OPERATE,
-        find=_find_waiters,
+        find=partial(_find_waiters, stuck=_firsts),
         do=_move_up,
         back="queue",
         noun="bot",
@@ -172,7 +192,7 @@ QUEUE_ACTIONS = (
         name="move-down",
         title="Move down",
         permission=OPERATE,
-        find=_find_waiters,
+        find=partial(_find_waiters, stuck=_lasts),
         do=_move_down,
         back="queue",
         noun="bot",

@@ -168,6 +168,7 @@ def _action(
     *,
     permission: str = OPERATE,
     is_dangerous: bool = False,
+    deletes: bool = False,
 ) -> Action:
     return Action(
         name=name,
@@ -178,6 +179,7 @@ def _action(
         back="slots",
         noun="slot",
         is_dangerous=is_dangerous,
+        deletes=deletes,
     )
 
 
@@ -188,5 +190,13 @@ SLOT_ACTIONS = (
     _action("retry", "Retry", _retry_effect, _retry),
     _action("cordon", "Cordon", _cordon_effect, _cordon),
     _action("uncordon", "Uncordon", _uncordon_effect, _uncordon),
-    _action("delete", "Delete", _delete_effect, _delete, permission=ADMINISTER, is_dangerous=True),
+    _action(
+        "delete",
+        "Delete",
+        _delete_effect,
+        _delete,
+        permission=ADMINISTER,
+        is_dangerous=True,
+        deletes=True,
+    ),
 )

@@ -7,7 +7,7 @@ from botpool.roles import ADMINISTER, OPERATE
 from bots.moves import Outcome
 from bots.status import BotStatus
 from slots.deployment import ACTIVE, Deployment
-from slots.leases import break_lease
+from slots.leases import break_lease, slots_of_leases
 from slots.lifecycle import release_bot_from_slot
 from slots.models import Lease
 
@@ -42,11 +42,13 @@ def _cancel_deployment(order: Order) -> bool:
 
 def _find_leases(given: QueryDict) -> list[Target]:
     leases = Lease.objects.filter(key__in=given.getlist("item")).order_by("key")
+    slots = slots_of_leases(leases)
     return [
         Target(
             key=lease.key,
             seen=str(lease.fence),
-            name=lease.key,
+            name=f"{slots[lease.key]} ({lease.key})" if lease.key in slots else lease.key,
+            link=f"/slots/{slots[lease.key]}/" if lease.key in slots else "",
             effect=f"{lease.holder} loses it and can write nothing more; the next one gets it",
             why_not="" if lease.holder else "nobody holds it",
         )

@@ -166,6 +166,13 @@ def test_it_works_without_javascript(browser, live_server, settings):
     context.close()
 
 
+def test_a_small_screen_shows_every_entry_of_the_navigation(operator):
+    page = operator.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    for entry in page.get_by_role("navigation").get_by_role("link").all():
+        expect(entry).to_be_in_viewport(ratio=1)
+
+
 def test_the_keyboard_is_enough(operator):
     run(ask())
     page = operator.visit("/")

@@ -1,6 +1,10 @@
 """Operators' actions: asked first, done once, to what was shown, and written down."""
 
 import json
+import re
+from datetime import timedelta
+from html import unescape
+from urllib.parse import parse_qs
 
 import pytest
 from django.conf import settings as django_settings
@@ -13,7 +17,7 @@ from queues.models import QueueEntry
 from queues.pauses import current_pause
 from slots.leases import acquire_lease
 from slots.lifecycle import get_slot_for_bot
-from slots.models import Pool, Slot, SlotTransition
+from slots.models import Lease, Pool, Slot, SlotTransition
 from tests.factories import SlotFactory
 from tests.invariants import broken_rules
 from tests.pages.populated import ask, fail, finish, run
@@ -172,6 +176,54 @@ def test_an_operator_may_not_delete_slots(operator):
     assert operator.get(f"/actions/delete/?item={slot.pk}").status_code == 403
 
 
+# --- Back to where one came from -----------------------------------------------------------------
+
+
+def test_an_action_leads_back_to_the_filtered_list_it_was_chosen_on(operator):
+    slot = run(ask())
+    page = operator.get("/slots/?status=busy&sort=since").text
+    assert '<input type="hidden" name="next" value="/slots/?status=busy&amp;sort=since">' in page
+    answer = confirmed(operator, f"{force_release(slot)}&next=/slots/%3Fstatus%3Dbusy")
+    assert answer.redirect_chain == [("/slots/?status=busy", 302)]
+
+
+@pytest.mark.parametrize("page", ["/", "/queue/?platform=google-meet", "/bots/{bot}/"])
+def test_every_link_to_an_action_knows_its_page(operator, waiters, page):
+    page = page.format(bot=waiters[0].pk)
+    links = re.findall(r'href="(/actions/[^"]*)"', operator.get(page).text)
+    assert links
+    for link in links:
+        assert parse_qs(unescape(link))["next"] == [page]
+
+
+def test_who_leaves_it_as_it_is_gets_back_to_the_slot(operator):
+    slot = run(ask())
+    page = operator.get(f"{force_release(slot)}&next=/slots/{slot.name}/").text
+    assert f'href="/slots/{slot.name}/">Leave it as it is</a>' in page
+
+
+def test_an_action_of_the_admin_leads_back_to_the_admin(administrator):
+    slot = SlotFactory()
+    chosen = {"action": "cordon", "_selected_action": slot.pk}
+    lead = administrator.post("/admin/slots/slot/?status=idle", chosen)
+    assert confirmed(administrator, lead.url).redirect_chain[0][0] == (
+        "/admin/slots/slot/?status=idle"
+    )
+
+
+def test_a_slot_that_was_deleted_is_not_gone_back_to(administrator):
+    slot = SlotFactory(coolify_uuid="")
+    answer = confirmed(administrator, f"/actions/delete/?item={slot.pk}&next=/slots/{slot.name}/")
+    assert answer.redirect_chain == [("/slots/", 302)]
+
+
+def test_it_shows_at_once_why_nothing_can_be_done(operator):
+    page = operator.get(force_release(SlotFactory())).text
+    assert "Nothing to do: what was chosen cannot be changed" in page
+    assert "<details open><summary>1 left alone" in page
+    assert "it holds no bot (it is idle)" in page
+
+
 # --- Bots --------------------------------------------------------------------------------------
 
 
@@ -212,6 +264,10 @@ def test_it_says_what_is_wrong_with_a_new_bot(operator):
     assert "No platform is known" in answer.content.decode()
 
 
+def test_the_form_for_a_new_bot_has_a_page_to_come_to_after_a_login(operator):
+    assert 'name="meeting_url"' in operator.get("/bots/new/").text
+
+
 # --- The queue ---------------------------------------------------------------------------------
 
 
@@ -231,6 +287,28 @@ def test_it_moves_a_waiter_up_and_down(operator, waiters):
     assert in_line() == [first, third, second]
     confirmed(operator, f"/actions/move-down/?item={first}")
     assert in_line() == [third, first, second]
+
+
+@pytest.mark.parametrize(
+    ("action", "place", "why"),
+    [("move-up", 0, "nobody is ahead of it"), ("move-down", -1, "nobody is behind it")],
+)
+def test_it_says_why_a_waiter_cannot_move(operator, waiters, action, place, why):
+    page = operator.get(f"/actions/{action}/?item={waiters[place].pk}")
+    assert page.context["count"] == 0
+    assert why in page.text
+
+
+def test_the_queue_offers_only_moves_that_can_be_made(operator, waiters):
+    page = operator.get("/queue/").text
+    first, second, third = (bot.pk for bot in waiters)
+    offered = re.findall(r"/actions/(move-\w+)/\?item=(\d+)", page)
+    assert offered == [
+        ("move-down", str(first)),
+        ("move-up", str(second)),
+        ("move-down", str(second)),
+        ("move-up", str(third)),
+    ]
 
 
 def test_it_changes_a_priority(operator, waiters):
@@ -253,6 +331,12 @@ def test_it_changes_the_size_of_a_pool(administrator, waiters):
     assert django_settings.MAX_POOL_SIZES["google-meet"] == 0
 
 
+def test_a_size_of_one_is_said_without_a_wrong_plural(administrator, settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 1)
+    page = administrator.get("/actions/resize/?item=google-meet").text
+    assert "Its size is 1 now, and 0 of these exist." in page
+
+
 # --- Work under way ----------------------------------------------------------------------------
 
 
@@ -265,13 +349,16 @@ def test_it_cancels_a_deployment(operator):
 
 
 def test_it_breaks_a_lease(administrator):
-    from datetime import timedelta
-
-    from slots.models import Lease
-
     acquire_lease("slot:7", ttl=timedelta(minutes=5))
     confirmed(administrator, "/actions/break-lease/?item=slot:7")
     assert Lease.objects.get(key="slot:7").holder == ""
+
+
+def test_a_lease_is_broken_under_the_name_of_its_slot(administrator):
+    slot = SlotFactory()
+    acquire_lease(f"slot:{slot.pk}", ttl=timedelta(minutes=5))
+    page = administrator.get(f"/actions/break-lease/?item=slot:{slot.pk}").text
+    assert f'<a href="/slots/{slot.name}/">{slot.name} (slot:{slot.pk})</a>' in page
 
 
 def test_there_is_no_action_of_another_name(operator):

@@ -47,7 +47,8 @@ def test_force_release_leads_to_the_page_that_asks(administrator):
     answer = administrator.post(
         "/admin/slots/slot/", {"action": "force_release", "_selected_action": [slot.pk]}
     )
-    assert answer["Location"] == f"/actions/force-release/?item={slot.pk}"
+    back = "next=%2Fadmin%2Fslots%2Fslot%2F"
+    assert answer["Location"] == f"/actions/force-release/?item={slot.pk}&{back}"
 
 
 def test_a_viewer_is_offered_no_action_in_the_admin(db):
@@ -103,3 +104,7 @@ def test_an_administrator_cannot_touch_a_superuser(administrator):
 def test_the_admin_has_the_login_of_the_pages(client, db):
     answer = client.get("/admin/login/?next=/admin/")
     assert answer["Location"] == "/login/?next=/admin/"
+
+
+def test_the_watch_is_named_as_the_one_it_is(administrator):
+    assert "Watchs" not in administrator.get("/admin/").text

@@ -17,8 +17,10 @@ from bots.moves import Outcome
 from bots.status import BotStatus
 from queues.pauses import pause_platform
 from queues.sweep import sweep_queue
+from slots.leases import acquire_lease
 from slots.lifecycle import end_bot
-from slots.models import Pool, Slot
+from slots.models import Finding, Pool, Slot
+from tests.factories import SlotFactory
 from tests.pages.populated import ask, populate, run
 from tests.queued import time_passes
 
@@ -73,8 +75,30 @@ def test_html_made_for_an_operator_is_not_shown_to_a_viewer(operator, viewer):
     assert "/actions/" not in viewer.get(f"/slots/{slot.name}/").text
 
 
-def test_pages_work_without_javascript(viewer):
-    assert '<noscript><meta http-equiv="refresh"' in viewer.get("/").text
+REFRESH = '<noscript><meta http-equiv="refresh"'
+
+
+@pytest.mark.parametrize("page", ["/queue/", "/activity/?show=leases", "/activity/?show=parts"])
+def test_without_javascript_a_page_reloads_by_itself(operator, page):
+    assert REFRESH in operator.get(page).text
+
+
+@pytest.mark.parametrize("page", ["/", "/slots/", "/bots/", "/deployments/", "/activity/"])
+def test_without_javascript_nothing_typed_or_ticked_is_lost_to_a_reload(operator, page):
+    shown = operator.get(f"{page}?q=7").text
+    assert REFRESH not in shown
+    assert f'<noscript><a href="{page}?q=7">Reload</a></noscript>' in shown
+
+
+def test_the_overview_of_a_viewer_has_no_form_and_reloads(viewer):
+    assert REFRESH in viewer.get("/").text
+
+
+def test_without_javascript_the_page_of_the_api_says_where_else_to_look(client):
+    page = client.get("/api/v1/docs").text
+    [words] = re.findall("<noscript>(.*)</noscript>", page)
+    assert 'href="/api/v1/openapi.json"' in words
+    assert "docs/api.md" in words
 
 
 # --- What is shown -----------------------------------------------------------------------------
@@ -115,6 +139,14 @@ def test_it_says_that_coolify_has_the_description(viewer):
 def test_slots_can_be_filtered_searched_and_sorted(viewer, filters, count):
     populate(6)
     assert viewer.get(f"/slots/?{filters}").text.count('<tr id="slot-') == count
+
+
+@pytest.mark.parametrize("page", ["/slots/", "/bots/", "/deployments/", "/activity/"])
+def test_who_searches_for_a_nul_finds_nothing(viewer, page):
+    run(ask())
+    answer = viewer.get(f"{page}?q=%00")
+    assert answer.status_code == 200
+    assert "pool-google-meet-001" not in answer.text
 
 
 def test_bots_can_be_found_by_what_is_known_of_them(viewer):
@@ -193,7 +225,50 @@ def test_the_samples_become_charts(viewer):
     assert (sample.busy, sample.deploying, sample.error) == (1, 1, 1)
     PoolSample.objects.update(minute=F("minute") - timedelta(minutes=1))
     sample_pools()
-    assert "Slots, last hour. Now: idle 2, deploying 1, busy 1" in viewer.get("/").text
+    assert (
+        "Slots, last hour. At the last reading: idle 2, deploying 1, busy 1" in viewer.get("/").text
+    )
+
+
+def test_no_old_reading_stands_beside_the_count_of_those_who_wait(viewer):
+    PoolSample.objects.create(platform="zoom", minute=database_now(), waiting=25, wait_p50=3.0)
+    page = viewer.get("/").text
+    assert "bots 25</span>" not in page
+    assert "Waiting, last hour. At the last reading: bots 25. Highest: 25." in page
+    assert "p50 3 s</span>" in page
+
+
+def test_a_lease_is_shown_under_the_name_of_its_slot(viewer):
+    slot = SlotFactory()
+    acquire_lease(f"slot:{slot.pk}", ttl=timedelta(minutes=5))
+    acquire_lease("reconciler", ttl=timedelta(minutes=5))
+    page = viewer.get("/activity/?show=leases").text
+    link = f'<a href="/slots/{slot.name}/">{slot.name}</a>'
+    assert f"{link} <small>slot:{slot.pk}</small>" in page
+    assert '<td data-label="Lease"><code>reconciler</code></td>' in page
+
+
+def found(slot_id, name, **fields):
+    Finding.objects.create(
+        kind="container_gone", subject=f"slot:{slot_id}", slot_id=slot_id, name=name, **fields
+    )
+
+
+def test_a_repair_that_has_only_begun_is_not_called_repaired(viewer):
+    now = database_now()
+    found(7, "pool-zoom-007", outcome="Slot is being stopped", acted_at=now, ended_at=now)
+    page = viewer.get("/activity/?show=repairs").text
+    assert "acted on</span>" in page
+    assert "repaired</span>" not in page
+
+
+def test_a_repair_leads_to_its_slot_if_that_exists(viewer):
+    slot = SlotFactory()
+    found(slot.pk, slot.name)
+    found(slot.pk + 1, "pool-gone-001")
+    page = viewer.get("/activity/?show=repairs").text
+    assert f'<a href="/slots/{slot.name}/">{slot.name}</a>' in page
+    assert "/slots/pool-gone-001/" not in page
 
 
 def test_history_can_be_taken_away_as_csv(viewer):
@@ -221,6 +296,10 @@ def test_a_dry_run_changes_nothing_and_says_what_it_found(operator, settings):
     page = operator.post("/activity/dry-run/")
     assert "Nothing was changed" in page.text
     assert Slot.objects.get(pk=slot.pk).status == "busy"
+
+
+def test_a_dry_run_after_a_login_leads_to_its_button(operator):
+    assert operator.get("/activity/dry-run/").url == "/activity/?show=repairs"
 
 
 # --- Cheap while nothing happens -----------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import pytest
 from django.db.models import F
+from django.test import Client
 
 from botpool.models import LoginFailure
 from botpool.pages import login as page
@@ -72,8 +73,25 @@ def test_pages_have_no_inline_script_or_style(administrator):
 
 
 def test_a_form_from_another_site_is_refused(db):
-    from django.test import Client
-
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user("otto", "operator"))
     assert client.post("/actions/force-release/", {"reason": "x"}).status_code == 403
+
+
+def test_a_form_from_before_a_new_login_is_answered_in_plain_words(db):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user("otto", "operator"))
+    answer = client.post("/bots/new/", {})
+    assert answer.status_code == 403
+    assert "logged in or out" in answer.text
+    assert "botpool.css" in answer.text
+
+
+def test_an_address_to_log_out_logs_nobody_out(viewer):
+    assert viewer.get("/logout/").url == "/"
+    assert viewer.get("/").status_code == 200
+
+
+def test_the_button_logs_out(viewer):
+    assert viewer.post("/logout/").url == "/login/"
+    assert viewer.get("/").status_code == 302

@@ -87,3 +87,10 @@ def test_roles_are_there_after_every_migration(transactional_db):
     user = make_user("olga", "operator")
     assert User.objects.get(pk=user.pk).has_perm("botpool.operate_pool")
     assert not User.objects.get(pk=user.pk).has_perm("botpool.administer_pool")
+
+
+def test_a_refusal_is_one_line_of_the_log(viewer, caplog):
+    viewer.get("/actions/stop/")
+    [record] = [each for each in caplog.records if each.name == "django.request"]
+    assert record.getMessage() == "Forbidden (Permission denied): /actions/stop/"
+    assert record.exc_info is None

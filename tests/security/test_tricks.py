@@ -2,6 +2,7 @@
 
 import io
 import logging
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
@@ -102,22 +103,22 @@ def test_passwords_cannot_be_guessed_for_long():
 # --- Redirects -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "https://evil.example/",
-        "//evil.example/",
-        "///evil.example",
-        "/\\evil.example",
-        "\\\\evil.example",
-        "javascript:alert(1)",
-        "http:evil.example",
-        "https:/evil.example",
-        "/%09/evil.example",
-        "\t//evil.example",
-        "data:text/html,x",
-    ],
-)
+ELSEWHERE = [
+    "https://evil.example/",
+    "//evil.example/",
+    "///evil.example",
+    "/\\evil.example",
+    "\\\\evil.example",
+    "javascript:alert(1)",
+    "http:evil.example",
+    "https:/evil.example",
+    "/%09/evil.example",
+    "\t//evil.example",
+    "data:text/html,x",
+]
+
+
+@pytest.mark.parametrize("target", ELSEWHERE)
 def test_the_login_leads_to_nowhere_else(client, target):
     User.objects.create_user("otto", password=PASSWORD)
     form = {"username": "otto", "password": PASSWORD, "next": target}
@@ -126,6 +127,14 @@ def test_the_login_leads_to_nowhere_else(client, target):
     location = answer["Location"]
     assert location.startswith("/") and not location.startswith(("//", "/\\")), location
     assert "evil" not in location or location.startswith("/%09")
+
+
+@pytest.mark.parametrize("target", [*ELSEWHERE, "evil.example/", "\n/slots/", "/\t/evil.example"])
+def test_an_action_leads_to_nowhere_else(root, target):
+    path = "/actions/cordon/?" + urlencode({"next": target})
+    answer = root.post(path, {"targets": "[]", "reason": "x"})
+    assert answer["Location"] in ("/slots/", "/%09/evil.example")
+    assert f'href="{answer["Location"]}">Back</a>' in root.get(path).text
 
 
 # --- Webhooks and meetings -------------------------------------------------------------------
