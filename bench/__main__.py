@@ -4,6 +4,8 @@ import importlib
 import os
 import sys
 import tempfile
+import time
+import traceback
 from pathlib import Path
 
 from bench.machine import described
@@ -80,8 +82,14 @@ def _run(names: list[str], *, data_dir: Path) -> tuple[str, list[Row]]:
 
 
 def _run_one(name: str) -> list[Row]:
-    print(f"{name} …", file=sys.stderr, flush=True)
-    rows: list[Row] = importlib.import_module(f"bench.{name}").run()
+    """One that breaks down is told in the table, and takes none of the others with it."""
+    print(f"{time.strftime('%T')} {name} …", file=sys.stderr, flush=True)
+    try:
+        rows: list[Row] = importlib.import_module(f"bench.{name}").run()
+    except Exception as error:
+        traceback.print_exc()
+        what = f"{type(error).__name__}: {error}"
+        return [Row(figure=name, value="broke down", reference=what[:100], met=False)]
     return rows
 
 

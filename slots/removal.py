@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 # A pass has more to do: slots whose calls hang must not keep everything else from its turn.
 LONGEST = 10.0
+NO_TIME = timedelta()
 PAUSES_AFTER_ERROR = timedelta(seconds=5), timedelta(minutes=1)
 
 
@@ -158,9 +159,13 @@ def _ask_to_stop(slot: Slot, coolify: Coolify, lease: HeldLease) -> None:
 
 
 def _was_running(slot: Slot) -> bool:
-    """Seen running, or a bot was alive in it and nothing was seen that speaks against it."""
+    """Seen running, or a bot was alive in it and nothing seen since speaks against it. What was
+    seen before that is of an earlier container."""
     if slot.previous_status == SlotStatus.BUSY:
-        return slot.container_status not in (ContainerStatus.STOPPED, ContainerStatus.FAILED)
+        seen = slot.container_seen_at
+        is_of_before = seen is None or seen < slot.status_since - (slot.previous_lasted or NO_TIME)
+        stopped = slot.container_status in (ContainerStatus.STOPPED, ContainerStatus.FAILED)
+        return is_of_before or not stopped
     return slot.container_status in (ContainerStatus.RUNNING, ContainerStatus.CRASHING)
 
 

@@ -1,14 +1,25 @@
 """Bringing a container down, and being sure that it is down."""
 
+import time
 from datetime import timedelta
 
 import pytest
 
+from botpool.clock import database_now
 from bots.moves import Outcome
 from bots.status import BotStatus
+from coolify.resources import Application, ApplicationStatus
 from slots.deployment import Deployment, DeploymentStatus
-from slots.lifecycle import end_bot
+from slots.lifecycle import (
+    assign_bot_to_slot,
+    end_bot,
+    mark_slot_running,
+    release_bot_from_slot,
+)
+from slots.look import Look
 from slots.models import Slot
+from slots.stopping import stop_released
+from tests.factories import BotFactory, SlotFactory
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -29,12 +40,41 @@ def test_a_slot_comes_free_where_a_stop_is_repeated_sooner_than_it_is_believed(p
 
 
 def test_a_stop_is_not_repeated_while_the_container_is_seen_to_be_gone(pool, settings):
-    settings.STOP_RETRY_AFTER = timedelta(milliseconds=1)
+    settings.STOP_RETRY_AFTER = timedelta(seconds=1)  # longer than from a stop to a look at it
     settings.STOP_MAX_ATTEMPTS = 10_000
     settings.STOP_CONFIRM_AFTER = timedelta(seconds=60)
     cancel_during_its_start(pool)
     pool.until(lambda: Slot.objects.filter(seen_gone_since__isnull=False).exists())
     attempts = Slot.objects.get().stop_attempts
-    for _ in range(20):
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
         pool.tend()
     assert Slot.objects.get().stop_attempts == attempts
+
+
+class PatientCoolify:
+    def __init__(self):
+        self.stops = []
+
+    def stop(self, uuid):
+        self.stops.append(uuid)
+
+
+@pytest.mark.parametrize(("seen_after_its_bot_came", "is_free"), [(-1, True), (1, False)])
+def test_only_what_was_seen_since_its_bot_came_delays_the_slot(seen_after_its_bot_came, is_free):
+    """The container of a short meeting is seen by nobody: the last reading is of the one before."""
+    SlotFactory(coolify_uuid="app-1")
+    slot = assign_bot_to_slot(BotFactory(), reason="Bot requested", actor="test")
+    mark_slot_running(slot, reason="The bot calls from its container", actor="test")
+    slot.refresh_from_db()
+    seen_at = slot.status_since + timedelta(microseconds=seen_after_its_bot_came)
+    Slot.objects.update(container_status="STOPPED", container_seen_at=seen_at)
+    release_bot_from_slot(slot, Outcome(BotStatus.DONE, "Over", "test"))
+
+    coolify = PatientCoolify()
+    for _ in range(2):
+        exited = Application(uuid="app-1", status=ApplicationStatus("exited"))
+        stop_released(Look(database_now(), {"app-1": exited}, {}, {}), coolify)
+
+    assert coolify.stops == ["app-1"]
+    assert (Slot.objects.get().status == "idle") == is_free
