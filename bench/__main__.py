@@ -89,7 +89,8 @@ def _run_one(name: str) -> list[Row]:
     except Exception as error:
         traceback.print_exc()
         what = f"{type(error).__name__}: {error}"
-        return [Row(figure=name, value="broke down", reference=what[:100], met=False)]
+        rows = [Row(figure=name, value="broke down", reference=what[:100], met=False)]
+    print(as_text(rows), file=sys.stderr, flush=True)
     return rows
 
 

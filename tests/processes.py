@@ -80,7 +80,9 @@ def _describe(process: psutil.Process) -> str:
 
 
 def environment(data_dir: Path, **variables: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    # Nor the limit for tests that are one long transaction: these processes have the product's.
+    ours = ("DATABASE_URL", "IDLE_TRANSACTION_LIMIT")
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "BOTPOOL_DATA_DIR": str(data_dir), **variables}
 
 
