@@ -40,7 +40,8 @@ def set_image(slot: Slot, image: str, *, coolify: Coolify, lease: HeldLease) -> 
     if slot.image != image:
         lease.check()
         coolify.update_application(slot.coolify_uuid, image=Image.parse(image))
-        Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid).update(image=image)
+        with lease.fenced():  # a late writer would hide that another has set the next image
+            Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid).update(image=image)
         slot.image = image
 
 
