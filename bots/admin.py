@@ -3,11 +3,12 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from botpool.admin import ActionPermission, ReadOnlyAdmin, page_action
+from botpool.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
 from botpool.pages.audit import record_action
 from bots.keys import create_api_key, revoke_api_key
 from bots.models import ApiKey, Bot, BotEvent, RequestName, Webhook, WebhookDelivery
 from bots.pages.masking import masked_text
+from bots.status import BotStatus
 from bots.webhooks.addresses import WrongWebhookAddress, check_webhook_address
 
 
@@ -32,7 +33,7 @@ class BotAdmin(ActionPermission, ReadOnlyAdmin):
 @admin.register(BotEvent)
 class BotEventAdmin(ReadOnlyAdmin):
     list_display = ["at", "bot_id", "from_status", "to_status", "slot_name", "reason", "actor"]
-    list_filter = ["to_status"]
+    list_filter = [known_values("to_status", BotStatus)]
     search_fields = ["=bot__id", "=correlation_id", "=slot_name"]
     ordering = ["-pk"]
 

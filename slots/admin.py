@@ -1,8 +1,9 @@
 from django.contrib import admin
 
-from botpool.admin import ActionPermission, ReadOnlyAdmin, page_action
+from botpool.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
 from slots.descriptions import wanted_description
 from slots.models import Deployment, Finding, Lease, Pool, Slot, SlotTransition, WarmImage, Watch
+from slots.status import SlotStatus
 
 
 @admin.register(Slot)
@@ -40,7 +41,7 @@ class SlotTransitionAdmin(ReadOnlyAdmin):
     list_display = [
         "at", "slot_name", "from_status", "to_status", "lasted", "bot_id", "reason", "actor",
     ]  # fmt: skip
-    list_filter = ["to_status"]
+    list_filter = [known_values("to_status", SlotStatus)]
     search_fields = ["=slot_name", "=correlation_id", "=bot__id"]
     ordering = ["-pk"]
 

@@ -3,11 +3,14 @@
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from botpool.roles import OUR_APPS
 from bots.keys import use_api_key
-from bots.models import ApiKey
+from bots.models import ApiKey, Bot, BotEvent
+from slots.models import Deployment, SlotTransition
 from tests.pages.conftest import logged_in, make_user
 from tests.pages.populated import ask, populate, run
 
@@ -108,3 +111,18 @@ def test_the_admin_has_the_login_of_the_pages(client, db):
 
 def test_the_watch_is_named_as_the_one_it_is(administrator):
     assert "Watchs" not in administrator.get("/admin/").text
+
+
+def test_history_is_filtered_by_where_it_leads(administrator):
+    run(ask())
+    address = list_of(SlotTransition)
+    [line] = administrator.get(f"{address}?to_status=busy").context["cl"].result_list
+    assert line.to_status == "busy"
+    assert "Stopping" in administrator.get(address).text  # offered, though there is none
+
+
+@pytest.mark.parametrize("model", [BotEvent, SlotTransition, Deployment, Bot])
+def test_no_list_of_history_reads_all_of_it_for_its_filters(administrator, model):
+    with CaptureQueriesContext(connection) as asked:
+        administrator.get(list_of(model))
+    assert [each["sql"] for each in asked if "DISTINCT" in each["sql"]] == []
