@@ -1,4 +1,4 @@
-"""GET /api/v1/bots with a million bots, beside the same list with a thousand.
+"""GET /api/v1/bots with a million bots, beside the same list with two thousand.
 
 In one process, with the whole of Django around it: what grows with the table is the database's
 part, and nothing of it should.
@@ -45,8 +45,11 @@ def run() -> list[Row]:
     client = Client(
         headers={"Authorization": f"Bearer {create_api_key(name='lists')}", "Host": "localhost"}
     )
-    few = _times(client, bots=FEW)
+    before = _times(client, bots=FEW)
     many = _times(client, bots=MANY)
+    after = _times(client, bots=FEW)
+    # The quicker of the two: something of the benchmark before may still have been at work.
+    few = {name: min(before[name], after[name]) for name in QUERIES}
     return [
         Row(
             figure=f"GET /bots, {name}, of {MANY:,} bots",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import quantiles
 
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
@@ -26,6 +27,16 @@ SECONDS = 4
 CALLS = 20
 ACQUISITIONS = 300
 PRUNED_SECONDS = 10.0
+PAGES = (
+    "/",
+    "/bots/",
+    "/activity/",
+    "/deployments/",
+    "/admin/bots/bot/",
+    "/admin/bots/botevent/",
+    "/admin/slots/slottransition/",
+    "/admin/slots/deployment/",
+)
 
 _BOTS = """
 INSERT INTO bots_bot (
@@ -65,6 +76,7 @@ FROM bots_bot WHERE status = 'DONE' ORDER BY id
 def run() -> list[Row]:
     key = create_api_key(name="retention")
     client = Client(headers={"Authorization": f"Bearer {key}", "Host": "localhost"})
+    client.force_login(User.objects.create_superuser("retention"))
     _fill(slots=1_000, bots=3 * CLIENTS * BOTS_PER_CLIENT)
     before = _figures(client, turn=0)
     _add_history()
@@ -78,7 +90,8 @@ def _figures(client: Client, *, turn: int) -> dict[str, float]:
     count_history()
     return {
         "acquire+release": _acquire(turn),
-        "list of bots": _calls(client, "/api/v1/bots?limit=50"),
+        "list of bots in the API": _calls(client, "/api/v1/bots?limit=50"),
+        **{f"page {page}": _calls(client, page) for page in PAGES},
         "scrape of /metrics": _calls(client, "/metrics"),
         "one pass of counting": _quick(count_history),
     }
