@@ -4,7 +4,7 @@ BIN := .venv/bin
 JOBS ?= 3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test programs screenshots lint format bench requirements clean
+.PHONY: help run test programs screenshots lint format bench chaos mutants requirements clean
 .DEFAULT_GOAL := help
 
 help:
