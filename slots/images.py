@@ -48,7 +48,34 @@ def choose_leaders() -> int:
         .order_by("image", "server_uuid", "id")
         .distinct("image", "server_uuid")
     )
-    return sum(_lead(deployment) for deployment in firsts)
+    return sum(lead(deployment) for deployment in firsts)
+
+
+def lead(deployment: Deployment) -> bool:
+    """Make it the puller of its image; False if there is one, or it waits no more."""
+    try:
+        with transaction.atomic():
+            led = (
+                _waiting()
+                .filter(pk=deployment.pk)
+                .update(
+                    leader=True,
+                    pulling=True,
+                    status=DeploymentStatus.WAITING_FOR_PLACE,
+                    status_since=Now(),
+                    reason="Pulls the image for all that wait for it",
+                )
+            )
+    except IntegrityError:
+        return False  # another pass has just chosen another leader
+    if led:
+        logger.info(
+            "[Pool] %s leads the pull of %s on server %s",
+            deployment,
+            deployment.image,
+            deployment.server_uuid,
+        )
+    return bool(led)
 
 
 def note_who_waits() -> None:
@@ -105,32 +132,6 @@ def let_go_of_pull(deployment: Deployment) -> None:
 def forget_warm_image(deployment: Deployment) -> None:
     """A pull failed although the image was thought to be there: the next one pulls alone."""
     WarmImage.objects.filter(image=deployment.image, server_uuid=deployment.server_uuid).delete()
-
-
-def _lead(deployment: Deployment) -> bool:
-    try:
-        with transaction.atomic():
-            led = (
-                _waiting()
-                .filter(pk=deployment.pk)
-                .update(
-                    leader=True,
-                    pulling=True,
-                    status=DeploymentStatus.WAITING_FOR_PLACE,
-                    status_since=Now(),
-                    reason="Pulls the image for all that wait for it",
-                )
-            )
-    except IntegrityError:
-        return False  # another pass has just chosen another leader
-    if led:
-        logger.info(
-            "[Pool] %s leads the pull of %s on server %s",
-            deployment,
-            deployment.image,
-            deployment.server_uuid,
-        )
-    return bool(led)
 
 
 def _waiting() -> QuerySet[Deployment]:

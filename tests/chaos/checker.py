@@ -26,6 +26,7 @@ IN_MEETING = ("JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL")
 CONTAINER_EVIDENCE = scale.TIMES["CONTAINER_EVIDENCE"] / 1000
 # Between the look at the line and the line of history that follows from it.
 BLINK = 0.5
+LATE = "chaos:late"  # the witnesses, where they act on an outdated reading
 
 
 def violations(evidence: Evidence) -> list[str]:
@@ -41,6 +42,7 @@ def violations(evidence: Evidence) -> list[str]:
         one_cold_pull_at_a_time,
         queue_order_was_kept,
         no_write_under_a_lost_lease,
+        no_slot_was_moved_too_late,
     )
     return [f"{told}" for claim in claims for told in claim(evidence)]
 
@@ -247,7 +249,7 @@ def _turn(bot: Bot) -> float:
     return bot.created_at + bot.priority * scale.QUEUE_AGEING
 
 
-# --- Leases ----------------------------------------------------------------------------------
+# --- Witnesses -------------------------------------------------------------------------------
 
 
 def no_write_under_a_lost_lease(evidence: Evidence) -> Iterator[str]:
@@ -255,3 +257,9 @@ def no_write_under_a_lost_lease(evidence: Evidence) -> Iterator[str]:
     for before, after in itertools.pairwise(evidence.fences):
         if after <= before:
             yield f"a witness wrote with fence {after} when fence {before} had written already"
+
+
+def no_slot_was_moved_too_late(evidence: Evidence) -> Iterator[str]:
+    for each in evidence.transitions:
+        if each.actor == LATE:
+            yield f"a witness moved a slot that had moved on: {each}"

@@ -86,6 +86,7 @@ class Evidence:
     clients: Clients
     havoc: Havoc
     fences: list[int]  # under which the witnesses wrote, in the order in which they did
+    late: list[str]  # what they tried on an outdated reading
 
     def __post_init__(self) -> None:
         self.events_of: dict[int, list[Event]] = defaultdict(list)
@@ -141,6 +142,7 @@ def collect(fleet: Fleet, clients: Clients, havoc: Havoc) -> Evidence:
         clients=clients,
         havoc=havoc,
         fences=[row[0] for row in fleet.ask("SELECT fence FROM chaos_witness ORDER BY id")],
+        late=[row[0] for row in fleet.ask("SELECT what FROM chaos_late")],
     )
 
 

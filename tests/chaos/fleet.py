@@ -27,8 +27,9 @@ NODES = 2
 # By how many seconds the clock of the second node is wrong: that is minutes to days of operation.
 SKEWS = (0, 45, -45, 3600, -3600)
 WEB_PATIENCE = 3.0
-WITNESS_TABLE = """
-CREATE TABLE chaos_witness (id bigint GENERATED ALWAYS AS IDENTITY, fence bigint NOT NULL)
+WITNESS_TABLES = """
+CREATE TABLE chaos_witness (id bigint GENERATED ALWAYS AS IDENTITY, fence bigint NOT NULL);
+CREATE TABLE chaos_late (what text NOT NULL)
 """
 MANAGE = [sys.executable, str(ROOT / "manage.py")]
 
@@ -159,7 +160,7 @@ def _directly(environment: dict[str, str], server: postgres.Server) -> dict[str,
 def _set_up(environment: dict[str, str], server: postgres.Server) -> dict[str, str]:
     direct = _directly(environment, server)
     manage("migrate", "--verbosity", "0", env=direct)
-    ask(server, WITNESS_TABLE)
+    ask(server, WITNESS_TABLES)
     return {
         role: manage("create_api_key", role, "--role", role, env=direct).split()[-1]
         for role in ("client", "operator")

@@ -95,6 +95,7 @@ MUTATIONS = (
         "fields=('image', 'server_uuid'), name='one_puller_per_image_and_server'), ",
         "",
         "tests/slots/test_constraints.py",
+        chaos_notices=True,
     ),
     Mutation(
         "one leader for a cold image",

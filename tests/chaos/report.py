@@ -32,6 +32,7 @@ def figures(
         "start, s": _spread(_lasting(evidence, "DEPLOYING")),
         "longest in a state of a slot, s": _longest_in_slots(evidence),
         "writes under the witnesses' lease": len(evidence.fences),
+        "tried on an outdated reading": dict(Counter(evidence.late)),
         "quiet after, s": round(settled_after, 1),
     }
 

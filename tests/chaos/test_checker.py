@@ -1,6 +1,7 @@
 """The checker sees each wrong that it is there for. Every story begins with one in which all is
 right: bot 1 is asked for, runs in its slot, and is done."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -100,6 +101,7 @@ def story():
         clients=clients,
         havoc=SimpleNamespace(deleted=set()),
         fences=[1, 2, 4],
+        late=[],
     )
 
 
@@ -229,3 +231,9 @@ def test_it_sees_a_write_under_a_lost_lease(story, fences):
     story.fences = fences
     [told] = found(story)
     assert told.startswith("a witness wrote with fence 2 when fence")
+
+
+def test_it_sees_a_slot_that_was_moved_too_late(story):
+    story.transitions[-1] = replace(story.transitions[-1], actor="chaos:late")
+    [told] = found(story)
+    assert told.startswith("a witness moved a slot that had moved on")

@@ -1,35 +1,48 @@
-"""`python -m tests.chaos.witness`: takes one lease again and again, and writes under it.
+"""`python -m tests.chaos.witness`: acts on what was true a while ago, again and again.
 
-One on each node, frozen and cut off like everything else there. What a lease protects in Botpool
-is protected by epochs, too: what they write shows whether the lease alone would have done.
+One on each node, frozen and cut off like everything else there. It does what a process of Botpool
+does that was held up between reading and writing, at the worst moment there is: this moment comes
+seldom by itself, and several guards stand behind one another. What it leaves behind shows whether
+each guard alone would have done.
 """
 
 import os
 import random
+import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import django
 from django.db import Error, connection
 
 LONGEST_WORK = 1.0  # seconds; half the lease
+LONGEST_WAIT = 30.0
+ACTOR = "chaos:late"
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "botpool.settings")
     django.setup()
+    for deed in (write_under_a_lease, move_slots_late, lead_late):
+        threading.Thread(target=_again_and_again, args=(deed,), name=deed.__name__).start()
+
+
+def _again_and_again(deed: Callable[[], None]) -> None:
     from slots.leases import LeaseLost, LeaseNotAcquired
 
     while True:
         try:
-            bear_witness()
+            deed()
         except (LeaseLost, LeaseNotAcquired):
-            time.sleep(0.1)
+            pass
         except Error:
             connection.close()
-            time.sleep(0.5)
+        time.sleep(random.uniform(0.1, 0.3))
 
 
-def bear_witness() -> None:
+def write_under_a_lease() -> None:
+    """Under a lease that may be lost meanwhile."""
     from django.conf import settings
 
     from slots.leases import holding_lease
@@ -38,6 +51,60 @@ def bear_witness() -> None:
         time.sleep(random.uniform(0.1, LONGEST_WORK))
         with lease.fenced(), connection.cursor() as cursor:
             cursor.execute("INSERT INTO chaos_witness (fence) VALUES (%s)", [lease.fence])
+
+
+def move_slots_late() -> None:
+    """Each once it is where it was before, but in another epoch: with another bot, or after it."""
+    from slots.models import Slot
+    from slots.status import SlotStatus
+
+    seen = {slot.pk: slot for slot in Slot.objects.exclude(status=SlotStatus.IDLE)}
+    give_up_at = time.monotonic() + LONGEST_WAIT
+    while seen and time.monotonic() < give_up_at:
+        time.sleep(random.uniform(0.1, 0.3))
+        for now in Slot.objects.filter(pk__in=seen):
+            before = seen[now.pk]
+            if now.status == before.status and now.epoch != before.epoch:
+                del seen[now.pk]
+                _note("moves of slots")
+                _move(before)
+
+
+def _move(seen: Any) -> None:
+    from bots.moves import Outcome
+    from bots.status import BotStatus
+    from slots.lifecycle import confirm_slot_stopped, recover_slot, release_bot_from_slot
+    from slots.status import SlotStatus
+
+    reason = "This should not be told anywhere"
+    if seen.status == SlotStatus.STOPPING:
+        confirm_slot_stopped(seen, reason=reason, actor=ACTOR)
+    elif seen.status == SlotStatus.ERROR:
+        recover_slot(seen, reason=reason, actor=ACTOR)
+    else:
+        release_bot_from_slot(seen, Outcome(BotStatus.CANCELLED, reason, ACTOR))
+
+
+def lead_late() -> None:
+    """Pull a cold image which another deployment pulls already."""
+    from django.db.models import Exists, OuterRef
+
+    from slots.deployment import Deployment, DeploymentStatus
+    from slots.images import lead
+
+    pulled = Deployment.objects.filter(
+        pulling=True, image=OuterRef("image"), server_uuid=OuterRef("server_uuid")
+    )
+    waiting = Deployment.objects.filter(status=DeploymentStatus.WAITING_FOR_IMAGE)
+    late = waiting.filter(Exists(pulled)).first()
+    if late is not None:
+        _note("leaders of a pull")
+        lead(late)
+
+
+def _note(what: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO chaos_late (what) VALUES (%s)", [what])
 
 
 if __name__ == "__main__":
