@@ -27,10 +27,9 @@ _SAME_IMAGE = {"image": OuterRef("image"), "server_uuid": OuterRef("server_uuid"
 
 def let_warm_ones_through() -> int:
     """Deployments whose image lies on their server wait for it no longer."""
-    warm = WarmImage.objects.filter(warmed_at__gt=Now() - settings.IMAGE_WARM_FOR, **_SAME_IMAGE)
     return (
         _waiting()
-        .filter(Exists(warm))
+        .filter(_is_warm())
         .update(
             status=DeploymentStatus.WAITING_FOR_PLACE,
             status_since=Now(),
@@ -41,10 +40,10 @@ def let_warm_ones_through() -> int:
 
 def choose_leaders() -> int:
     """For each cold image that nobody pulls, let the first in line pull it."""
-    pulled = Deployment.objects.filter(pulling=True, **_SAME_IMAGE)
     firsts = (
+        # Those that came since the warm ones were let through may be warm, too.
         _waiting()
-        .filter(~Exists(pulled))
+        .filter(~_is_pulled(), ~_is_warm())
         .order_by("image", "server_uuid", "id")
         .distinct("image", "server_uuid")
     )
@@ -79,8 +78,8 @@ def lead(deployment: Deployment) -> bool:
 
 
 def note_who_waits() -> None:
-    """Those who are left wait for a pull: say so, once, and count the pull they save."""
-    _waiting().filter(waited_for_image=False).update(
+    """Those whose image is being pulled: say so, once, and count the pull they save."""
+    _waiting().filter(_is_pulled(), ~_is_warm(), waited_for_image=False).update(
         waited_for_image=True, reason="Another deployment pulls the image"
     )
 
@@ -136,3 +135,12 @@ def forget_warm_image(deployment: Deployment) -> None:
 
 def _waiting() -> QuerySet[Deployment]:
     return Deployment.objects.filter(status=DeploymentStatus.WAITING_FOR_IMAGE)
+
+
+def _is_warm() -> Exists:
+    warmed_at = Now() - settings.IMAGE_WARM_FOR
+    return Exists(WarmImage.objects.filter(warmed_at__gt=warmed_at, **_SAME_IMAGE))
+
+
+def _is_pulled() -> Exists:
+    return Exists(Deployment.objects.filter(pulling=True, **_SAME_IMAGE))

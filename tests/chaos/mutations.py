@@ -106,7 +106,7 @@ MUTATIONS = (
                 "fields=('image', 'server_uuid'), name='one_puller_per_image_and_server'), ",
                 "",
             ),
-            Edit("slots/images.py", "        .filter(~Exists(pulled))\n", ""),
+            Edit("slots/images.py", "        .filter(~_is_pulled(), ~_is_warm())\n", ""),
             Edit("slots/images.py", '        .distinct("image", "server_uuid")\n', ""),
         ),
         (_PULLED_ONCE,),
@@ -115,7 +115,7 @@ MUTATIONS = (
     _one(
         "only a warm image holds nobody up",
         "slots/images.py",
-        "        .filter(Exists(warm))\n",
+        "        .filter(_is_warm())\n",
         "",
         _PULLED_ONCE,
     ),
