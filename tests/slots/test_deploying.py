@@ -158,11 +158,15 @@ def test_a_bot_cancelled_while_its_environment_is_written_is_not_started(pool, m
     assert "POST /applications/{uuid}/start 200" not in pool.control.requests()["counts"]
 
 
+@pytest.mark.parametrize("pool", [{"speed": 100}], indirect=True)
 def test_a_lost_answer_to_the_start_does_not_start_it_twice(pool):
+    """The next try comes after a second, when the image is still being pulled."""
     pool.control.lose_answer(path="/start$", times=1)
     bot = pool.request()
     pool.until(lambda: pool.all_run([bot]))
     assert len(pool.containers_of(bot)) == 1
+    calls = pool.control.requests()["counts"]
+    assert sum(count for call, count in calls.items() if "/start" in call) == 1
 
 
 def test_a_server_error_at_the_start_is_tried_again(pool):
