@@ -1,8 +1,10 @@
 """Logging in, with a limit to how often a password can be guessed."""
 
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
 from django.core.exceptions import ValidationError
@@ -68,4 +70,24 @@ def prune_login_failures() -> int:
 
 
 def _address(request: HttpRequest | None) -> str:
-    return request.META.get("REMOTE_ADDR", "") if request is not None else ""
+    """Of the client, as the nearest proxy saw it: behind one all connect from the same address,
+    and a stranger's failures must not keep everybody out."""
+    if request is None:
+        return ""
+    peer: str = request.META.get("REMOTE_ADDR", "")
+    told = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    return told if _is_trusted(peer) and _is_address(told) else peer
+
+
+def _is_trusted(peer: str) -> bool:
+    # A socket of the host has no address: whoever may open it is trusted.
+    trusted = settings.FORWARDED_ALLOW_IPS
+    return not peer or "*" in trusted or peer in trusted
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -15,8 +15,13 @@ def _quick_hashes(settings):
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
-def attempt(client, password, *, name="vera"):
-    return client.post("/login/", {"username": name, "password": password})
+def attempt(client, password, *, name="vera", forwarded_for="", peer="127.0.0.1"):
+    return client.post(
+        "/login/",
+        {"username": name, "password": password},
+        headers={"X-Forwarded-For": forwarded_for},
+        REMOTE_ADDR=peer,
+    )
 
 
 def test_it_lets_in_with_the_right_password(client, db):
@@ -47,6 +52,29 @@ def test_one_address_cannot_try_many_names(client, db, monkeypatch):
     for n in range(5):
         attempt(client, "guess", name=f"name{n}")
     assert attempt(client, PASSWORD).status_code == 429
+
+
+def test_behind_a_proxy_a_strangers_failures_keep_nobody_else_out(client, db, monkeypatch):
+    monkeypatch.setattr(page, "FAILURES_OF_AN_ADDRESS", 5)
+    make_user("vera", "viewer", password=PASSWORD)
+    for n in range(6):
+        attempt(client, "guess", name=f"name{n}", forwarded_for="198.51.100.7")
+    assert attempt(client, "guess", name="x", forwarded_for="198.51.100.7").status_code == 429
+    assert attempt(client, PASSWORD, forwarded_for="203.0.113.9").status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("peer", "told", "counted"),
+    [
+        ("127.0.0.1", "198.51.100.1, 203.0.113.9", "203.0.113.9"),  # what the proxy itself saw
+        ("127.0.0.1", "nonsense", "127.0.0.1"),
+        ("127.0.0.1", "", "127.0.0.1"),
+        ("192.0.2.1", "203.0.113.9", "192.0.2.1"),  # not a proxy of ours
+    ],
+)
+def test_the_address_that_counts_is_one_that_cannot_be_made_up(client, db, peer, told, counted):
+    attempt(client, "guess", forwarded_for=told, peer=peer)
+    assert LoginFailure.objects.get().address == counted
 
 
 def test_old_failures_are_forgotten(client, db):
