@@ -27,6 +27,9 @@ limit_request_field_size = 8190
 control_socket_disable = True
 loglevel = "warning"
 forwarded_allow_ips = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
+# None: a proxy passes SCRIPT_NAME on as its client sent it, who could so ask it for one path and
+# us for another.
+forwarder_headers = ""
 
 SILENCE = int(os.environ.get("WEB_SILENCE_SECONDS", "10"))
 

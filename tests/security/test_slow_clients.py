@@ -1,4 +1,4 @@
-"""Clients that begin a request and never end it."""
+"""The web server itself: clients that never end a request, or name themselves another path."""
 
 import os
 import socket
@@ -78,3 +78,9 @@ def test_a_request_cannot_be_smuggled_in_another(port):
                 answer += piece
     assert answer.count(b"HTTP/1.1") == 1
     assert b" 400 " in answer.splitlines()[0] + b" "
+
+
+def test_a_client_cannot_ask_the_proxy_for_one_path_and_us_for_another(port):
+    """A proxy may keep /metrics and /admin/ to some, and passes a header on as it was sent."""
+    address = f"http://127.0.0.1:{port}/open/healthz"
+    assert requests.get(address, headers={"SCRIPT_NAME": "/open"}, timeout=20).status_code == 404
