@@ -11,6 +11,9 @@ from django.conf import settings
 LONGEST_ADDRESS = 2000
 _PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Within somebody's network, though Python does not say so: NAT64 of one's own, addresses of
+# version 4 written as of version 6, and the site's own of old.
+_INSIDE = [ipaddress.ip_network(name) for name in ("64:ff9b:1::/48", "::/96", "fec0::/10")]
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -76,7 +79,8 @@ def _parts(url: str) -> SplitResult:
 
 def _refuse_private(address: str) -> None:
     ip = _meant(ipaddress.ip_address(address.split("%")[0]))
-    outside = ip.is_global and not ip.is_multicast
+    inside = any(ip in network for network in _INSIDE)
+    outside = ip.is_global and not ip.is_multicast and not inside
     if not outside and not settings.WEBHOOK_ALLOW_PRIVATE:
         raise WrongWebhookAddress("It is an address within a private network.")
 
