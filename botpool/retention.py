@@ -127,6 +127,23 @@ HISTORIES = (
         old="at < clock_timestamp() - %(keep)s",
     ),
     History(
+        name="actions in the admin",
+        keep="KEEP_OPERATOR_ACTIONS",
+        table="django_admin_log",
+        old="action_time < clock_timestamp() - %(keep)s",
+    ),
+    History(
+        # No longer warm, and not used for as long as deployments are remembered.
+        name="images",
+        keep="KEEP_DEPLOYMENTS",
+        table="slots_warmimage",
+        old="""warmed_at < clock_timestamp() - %(keep)s AND NOT EXISTS (
+            SELECT FROM slots_deployment AS deployment
+            WHERE deployment.image = slots_warmimage.image
+                AND deployment.server_uuid = slots_warmimage.server_uuid
+        )""",
+    ),
+    History(
         name="sessions",
         keep="",
         table="django_session",

@@ -4,6 +4,8 @@ from datetime import timedelta
 from io import StringIO
 
 import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django_q.models import Task
@@ -16,7 +18,7 @@ from botpool.retention import HISTORIES, count_old, prune
 from bots.models import ApiKey, Bot, BotEvent, RequestName, Webhook, WebhookDelivery
 from bots.status import BotStatus
 from slots.finding import Finding, FindingKind
-from slots.models import Deployment, SlotTransition
+from slots.models import Deployment, SlotTransition, WarmImage
 from slots.status import SlotStatus
 from tests.factories import BotFactory, SlotFactory
 from tests.ops.history import a_deployment, an_ended_bot, time_passes
@@ -139,6 +141,25 @@ def test_old_task_results_and_actions_go(settings):
     assert pruned("task results") == 1
     assert Task.objects.get().id == "1"
     assert not OperatorAction.objects.exists()
+
+
+def test_old_actions_in_the_admin_go():
+    user = User.objects.create(username="ada")
+    for _ in range(2):
+        LogEntry.objects.create(user=user, action_flag=CHANGE)
+    LogEntry.objects.filter(pk=LogEntry.objects.first().pk).update(
+        action_time=database_now() - LONG
+    )
+    assert pruned("actions in the admin") == 1
+
+
+def test_an_image_goes_that_nothing_remembers():
+    used = a_deployment(bot=BotFactory(), slot=SlotFactory())
+    for image in (used.image, "bot:0.9"):
+        WarmImage.objects.create(image=image, server_uuid=used.server_uuid)
+    WarmImage.objects.update(warmed_at=database_now() - LONG)
+    assert pruned("images") == 1
+    assert WarmImage.objects.get().image == used.image
 
 
 def test_it_works_in_small_batches(settings):
