@@ -49,7 +49,7 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
             "is_mirrored": wanted == found.description_written,
             "states": state_machine(found.status),
             "history": history,
-            "deployments": deployments.select_related("bot"),
+            "deployments": deployments,
             "lease": lease.first(),
         }
 

@@ -6,8 +6,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from bots.models import Bot
-from slots.models import Slot
-from tests.pages.populated import ask, populate, sample_an_hour
+from slots.models import Deployment, Slot
+from tests.pages.populated import ask, finish, populate, run, sample_an_hour
 
 PAGES = [
     "/",
@@ -68,3 +68,12 @@ def _queries(client, page):
     with CaptureQueriesContext(connection) as captured:
         assert client.get(page).status_code == 200
     return len(captured)
+
+
+def test_a_slot_shows_its_deployments_also_of_bots_that_were_pruned(viewer):
+    bot = ask()
+    slot = run(bot)
+    finish(bot)
+    Bot.objects.filter(pk=bot.pk).delete()
+    row = f'id="deployment-{Deployment.objects.get().pk}"'
+    assert row in viewer.get(f"/slots/{slot.name}/").text
