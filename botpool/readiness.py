@@ -1,5 +1,6 @@
 """What must be true before Botpool can serve: each check answers with a reason if it is not."""
 
+import logging
 from collections.abc import Callable
 
 from django.conf import settings
@@ -12,6 +13,8 @@ from botpool.models import PeriodicWork, TickerLease
 from botpool.periodic import WORKER_HEARTBEAT
 from botpool.ticker import LEASE_TTL
 
+logger = logging.getLogger(__name__)
+
 
 def reasons_not_to_serve() -> dict[str, str]:
     """The reasons by the name of the part; later parts are not asked when the database is away."""
@@ -21,7 +24,9 @@ def reasons_not_to_serve() -> dict[str, str]:
         waiting = _waiting_migrations()
         return {"migrations": waiting} if waiting else reasons_of_processes()
     except Error as error:
-        return {"database": f"PostgreSQL does not answer: {str(error).strip().splitlines()[0]}"}
+        # Whoever asks here may be anybody: where the server is and who we are there is not for all.
+        logger.warning("PostgreSQL does not answer: %s", str(error).strip().splitlines()[0])
+        return {"database": "PostgreSQL does not answer; the log and manage.py doctor say why"}
 
 
 def _waiting_migrations() -> str:

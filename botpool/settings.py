@@ -34,6 +34,8 @@ ALLOWED_HOSTS = [
 HTTPS = PUBLIC_URL.startswith("https://")
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+# The proxies whose word on a client's address counts; ops/gunicorn.conf.py trusts the same ones.
+FORWARDED_ALLOW_IPS = env.words("FORWARDED_ALLOW_IPS", ["127.0.0.1"])
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
@@ -60,13 +62,25 @@ def _database_from_url(url: str) -> dict:
         raise env.WrongValue("DATABASE_URL", allowed, secret=True) from None
 
 
+# A server that accepts and says nothing, or is cut off, holds nobody up for longer. Seconds, but
+# the last, in milliseconds: how long what we sent may stay without an acknowledgement.
+_PATIENCE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+_database: dict = (
+    postgres.connection_settings(DATA_DIR)
+    if EMBEDDED_POSTGRES
+    else _database_from_url(DATABASE_URL)
+)
 DATABASES = {
     "default": {
-        **(
-            postgres.connection_settings(DATA_DIR)
-            if EMBEDDED_POSTGRES
-            else _database_from_url(DATABASE_URL)
-        ),
+        **_database,
+        "OPTIONS": {**_PATIENCE, **_database.get("OPTIONS", {})},
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
         # They outlive their transaction, and with PgBouncer in transaction mode their session.

@@ -1,3 +1,4 @@
+import socket
 from datetime import timedelta
 
 import pytest
@@ -77,11 +78,28 @@ def test_it_names_a_database_that_is_away(client, monkeypatch):
     connection.close()
     monkeypatch.setitem(connection.settings_dict, "PORT", "1")
     try:
-        assert "PostgreSQL does not answer" in reasons(client)["database"]
+        told = reasons(client)["database"]
+        assert "PostgreSQL does not answer" in told
+        assert "port" not in told  # whoever asks may be anybody
         assert client.get("/healthz").status_code == 200
     finally:
         monkeypatch.undo()
         connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_accepts_and_says_nothing_holds_no_probe_up(client, monkeypatch):
+    connection.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
+        monkeypatch.setitem(connection.settings_dict, "PORT", str(silent.getsockname()[1]))
+        try:
+            assert "PostgreSQL does not answer" in reasons(client)["database"]
+        finally:
+            monkeypatch.undo()
+            connection.close()
 
 
 @pytest.mark.parametrize("host", ["10.1.2.3", "pod-7.cluster.local:8000"])
