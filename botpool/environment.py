@@ -60,6 +60,14 @@ def text(name: str, default: str = "") -> str:
     return env.str(name, default).strip()
 
 
+def secret(name: str, *, valid: Callable[[str], bool], allowed: str) -> str:
+    """Empty if it is not given; a wrong one is not shown."""
+    value = text(name)
+    if value and not valid(value):
+        raise WrongValue(name, allowed, secret=True)
+    return value
+
+
 def words(
     name: str,
     default: Sequence[str] = (),

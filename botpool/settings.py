@@ -17,7 +17,12 @@ DATA_DIR = env.data_dir()
 # --- Who may reach it, and under which address -----------------------------------------------
 
 DEBUG = env.flag("DEBUG", False)
-SECRET_KEY = env.text("SECRET_KEY") or read_or_make(DATA_DIR / "secret_key")
+# A text of several words is a hint or an example that was taken for the value.
+SECRET_KEY = env.secret(
+    "SECRET_KEY",
+    valid=lambda key: len(key) >= 32 and not re.search(r"\s", key),
+    allowed="32 random characters or more without spaces, such as `openssl rand -hex 32` prints",
+) or read_or_make(DATA_DIR / "secret_key")
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 
 PUBLIC_URL = env.url("BOTPOOL_PUBLIC_URL", "http://127.0.0.1:8000")
@@ -53,13 +58,21 @@ EMBEDDED_POSTGRES = not DATABASE_URL
 
 
 def _database_from_url(url: str) -> dict:
-    allowed = "postgres://user:password@host:port/name (SQLite and others are not supported)"
+    allowed = (
+        "postgres://user:password@host:port/name (SQLite and others are not supported), special "
+        "characters of the password percent-encoded: / as %2F, # as %23, ? as %3F, @ as %40"
+    )
+    wrong = env.WrongValue("DATABASE_URL", allowed, secret=True)
     if not url.startswith(("postgres://", "postgresql://")):
-        raise env.WrongValue("DATABASE_URL", allowed, secret=True)
+        raise wrong
     try:
+        parts = urlsplit(url)
+        # The password was cut at its / or #, and what was before it is no host and port.
+        if "@" in parts.path + parts.fragment and "@" not in parts.netloc:
+            raise wrong
         return dict(dj_database_url.parse(url))
     except ValueError:
-        raise env.WrongValue("DATABASE_URL", allowed, secret=True) from None
+        raise wrong from None
 
 
 # A server that accepts and says nothing, or is cut off, holds nobody up for longer. Seconds, but
@@ -212,9 +225,12 @@ LOCK_RETRY_JITTER = env.milliseconds("LOCK_RETRY_JITTER", 100, low=0)
 
 # Calls a minute with one key; 0 is no limit.
 API_RATE_LIMIT = env.number("API_RATE_LIMIT", 6_000, low=0, high=10_000_000)
-COOLIFY_WEBHOOK_SECRET = env.text("COOLIFY_WEBHOOK_SECRET") or read_or_make(
-    DATA_DIR / "coolify_webhook_secret"
-)
+# A part of an address, so it takes what stands for itself there.
+COOLIFY_WEBHOOK_SECRET = env.secret(
+    "COOLIFY_WEBHOOK_SECRET",
+    valid=lambda secret: bool(re.fullmatch(r"[\w-][\w.~+=-]*", secret, re.ASCII)),
+    allowed="letters, digits and _ - . ~ + = only, such as `openssl rand -hex 32` prints",
+) or read_or_make(DATA_DIR / "coolify_webhook_secret")
 WEBHOOK_ALLOW_PRIVATE = env.flag("WEBHOOK_ALLOW_PRIVATE", False)
 WEBHOOK_INTERVAL = env.milliseconds("WEBHOOK_INTERVAL", 1_000)
 WEBHOOK_ATTEMPTS = env.number("WEBHOOK_ATTEMPTS", 12, low=1, high=100)

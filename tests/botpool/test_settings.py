@@ -54,6 +54,14 @@ def read(**environment):
         ("ALLOWED_HOSTS", "foo:8000", "host names without http:// and port"),
         ("COOLIFY_SERVER_UUID", ",,", "one or several"),
         ("MAX_POOL_SIZE_ZOMM", "5", "MAX_POOL_SIZE_TEAMS, MAX_POOL_SIZE_ZOOM"),
+        ("SECRET_KEY", "k" * 31, "32 random characters or more"),
+        ("SECRET_KEY", "50 random characters, the same for all parts", "without spaces"),
+        ("COOLIFY_WEBHOOK_SECRET", "Zm9v/YmFy", "letters, digits and _ - . ~ + = only"),
+        ("COOLIFY_WEBHOOK_SECRET", "what?", "letters, digits and _ - . ~ + = only"),
+        ("COOLIFY_WEBHOOK_SECRET", "random characters", "letters, digits and _ - . ~ + = only"),
+        ("DATABASE_URL", "postgres://bp:a/b@db:5432/pool", "percent-encoded: / as %2F"),
+        ("DATABASE_URL", "postgres://bp:a#b@db:5432/pool", "percent-encoded: / as %2F"),
+        ("DATABASE_URL", "postgres://bp:1/2@db:5432/pool", "percent-encoded: / as %2F"),
         ("BOT_IMAGE_MEET", "bot:1", "BOT_IMAGE_GOOGLE_MEET, BOT_IMAGE_TEAMS"),
     ],
 )
@@ -67,6 +75,13 @@ def test_a_wrong_value_stops_the_start_with_one_line(name, value, allowed):
 
 def test_a_wrong_value_is_shown():
     assert "'many'" in start(MAX_POOL_SIZE="many").stderr
+
+
+@pytest.mark.parametrize("name", ["SECRET_KEY", "COOLIFY_WEBHOOK_SECRET"])
+def test_a_wrong_secret_is_not_shown(name):
+    done = start(**{name: "hunter/2"})
+    assert done.returncode == 1
+    assert "hunter" not in done.stderr
 
 
 def test_the_password_in_a_wrong_database_address_is_not_shown():
@@ -125,6 +140,17 @@ def test_a_database_address_with_its_password_is_understood():
     found = read(DATABASE_URL="postgres://bp:secret@db.example:6543/pool", SECRET_KEY="k" * 60)
     assert "'HOST': 'db.example'" in found["DATABASES"]
     assert "'PORT': 6543" in found["DATABASES"]
+
+
+def test_special_characters_of_the_password_are_percent_encoded():
+    found = read(DATABASE_URL="postgres://bp:a%2Fb%23c%40d@db.example/pool")
+    assert "'PASSWORD': 'a/b#c@d'" in found["DATABASES"]
+
+
+def test_a_secret_of_hexadecimal_digits_is_taken():
+    secret = "0123456789abcdef" * 4
+    found = read(SECRET_KEY=secret, COOLIFY_WEBHOOK_SECRET=secret)
+    assert (found["SECRET_KEY"], found["COOLIFY_WEBHOOK_SECRET"]) == (secret, secret)
 
 
 def test_the_secret_key_is_made_once_for_its_owner_only(tmp_path):

@@ -103,7 +103,7 @@ class Cluster:
         self.url = f"http://127.0.0.1:{self.port}"
         self.variables = {
             "DATABASE_URL": self.database,
-            "SECRET_KEY": "the same for every node of this test " * 2,
+            "SECRET_KEY": "the-same-for-every-node-of-this-test-" * 2,
             "COOLIFY_WEBHOOK_SECRET": "nudge",
             "COOLIFY_API_URL": simulator.api_url,
             "COOLIFY_API_TOKEN": simulator.settings.tokens[0].plain,

@@ -130,6 +130,12 @@ def test_every_secret_has_to_be_given():
         assert re.search(rf"\${{{name}:\?", text), name
 
 
+def test_what_has_to_be_given_is_filled_in_by_nobody():
+    """Coolify takes a text after `:?` for a value to begin with."""
+    text = (ROOT / "compose.yaml").read_text()
+    assert set(re.findall(r"\$\{\w+:\?([^}]*)\}", text)) == {""}
+
+
 def test_every_variable_that_is_set_is_one_that_is_read():
     source = "\n".join(
         path.read_text()
