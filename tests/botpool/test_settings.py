@@ -136,6 +136,13 @@ def test_behind_https_cookies_are_secure():
     assert "botpool.example" in found["ALLOWED_HOSTS"]
 
 
+def test_https_is_asked_for_of_this_host_and_of_no_other_of_its_domain():
+    found = read(BOTPOOL_PUBLIC_URL="https://botpool.example")
+    assert found["SECURE_HSTS_SECONDS"] == str(365 * 24 * 3600)
+    assert found["SECURE_HSTS_INCLUDE_SUBDOMAINS"] == "False"
+    assert found["SECURE_HSTS_PRELOAD"] == "False"
+
+
 def test_a_database_address_with_its_password_is_understood():
     found = read(DATABASE_URL="postgres://bp:secret@db.example:6543/pool", SECRET_KEY="k" * 60)
     assert "'HOST': 'db.example'" in found["DATABASES"]
