@@ -124,6 +124,22 @@ def test_only_the_web_can_be_reached_from_outside():
     assert [name for name, service in services().items() if "ports" in service] == ["web"]
 
 
+def test_nobody_comes_past_the_proxy_unless_that_is_asked_for():
+    [port] = services()["web"]["ports"]
+    assert port == "${WEB_ADDRESS:-127.0.0.1}:${WEB_PORT:-8000}:8000"
+
+
+def test_the_database_is_not_taken_for_ready_while_it_is_being_set_up():
+    """The server of that time listens on its socket only."""
+    probe = services()["db"]["healthcheck"]["test"]
+    assert probe[1:4] == ["pg_isready", "--host", "127.0.0.1"]
+
+
+def test_every_part_goes_by_a_name_that_outlives_its_container():
+    for name in PARTS:
+        assert services()[name]["hostname"] == f"${{BOTPOOL_NODE:-botpool}}-{name}"
+
+
 def test_every_secret_has_to_be_given():
     text = (ROOT / "compose.yaml").read_text()
     for name in ("POSTGRES_PASSWORD", "SECRET_KEY", "COOLIFY_API_TOKEN", "COOLIFY_WEBHOOK_SECRET"):
