@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import ceil
 from urllib.parse import urlsplit
 
 import requests
@@ -12,7 +13,15 @@ from django.db import Error, connection
 from botpool.readiness import reasons_not_to_serve, reasons_of_processes
 from coolify.budget_report import budget_report
 from coolify.client import Coolify
-from coolify.errors import CoolifyError, NotFound
+from coolify.errors import (
+    AbilityMissing,
+    BudgetExhausted,
+    CircuitOpen,
+    CoolifyError,
+    NotFound,
+    RateLimited,
+    Unauthenticated,
+)
 from coolify.resources import Server
 from coolify.server_limits import remember_servers
 
@@ -21,6 +30,8 @@ OLDEST_COOLIFY = (4, 0)
 PATIENCE = 5  # seconds
 # No application of Coolify's has this uuid: a call on it shows whether it would be allowed.
 NOBODY = "botpool-doctor-asks"
+# Where the images are said to be as long as nobody says where they are.
+NO_REGISTRY = "registry.example/"
 
 
 @dataclass(frozen=True)
@@ -38,13 +49,18 @@ def examine(coolify: Coolify) -> Iterator[Diagnosis]:
     if database.healthy:
         yield from _processes()
     yield _secret_key()
+    yield _debug()
     yield _public_url()
+    if settings.REDIS_URL:
+        yield _redis()
+    if not settings.COOLIFY_SIMULATED:
+        yield _images()
     if not database.healthy:
         reason = "not looked at, for that needs the database"
         yield Diagnosis("worker, ticker and Coolify", None, reason)
         return
     yield (reachable := _coolify(coolify))
-    if reachable.healthy:
+    if reachable.healthy is not False:
         yield from _abilities(coolify)
         yield from _places(coolify)
         yield _limits()
@@ -92,6 +108,13 @@ def _secret_key() -> Diagnosis:
     )
 
 
+def _debug() -> Diagnosis:
+    if not settings.DEBUG or (settings.EMBEDDED_POSTGRES and settings.COOLIFY_SIMULATED):
+        return Diagnosis("debug mode", True, "on, for trying it out" if settings.DEBUG else "off")
+    advice = "Take DEBUG out: its pages show code and settings to whoever makes an error happen."
+    return Diagnosis("debug mode", False, "on, with a database or a Coolify of your own", advice)
+
+
 def _public_url() -> Diagnosis:
     name, url = "public address", settings.PUBLIC_URL
     host = urlsplit(url).hostname or ""
@@ -113,7 +136,55 @@ def _public_url() -> Diagnosis:
     return Diagnosis(name, True, f"{url} answers")
 
 
+def _redis() -> Diagnosis:
+    name = "Redis"
+    try:
+        from redis import Redis, RedisError  # only where there is a REDIS_URL
+    except ImportError:
+        advice = "pip install --require-hashes -r ops/requirements-redis.txt"
+        return Diagnosis(name, False, "its package is not installed", advice)
+    try:
+        with Redis.from_url(settings.REDIS_URL, socket_timeout=PATIENCE) as redis:
+            redis.ping()
+    except ValueError:  # its text might hold the password
+        advice = (
+            "Write redis://user:password@host:port/number, special characters as %2F and so on."
+        )
+        return Diagnosis(name, False, "REDIS_URL is no address of a Redis", advice)
+    except RedisError as error:
+        advice = (
+            "Start it, or mend REDIS_URL, or take it out: bots can be asked for meanwhile, but no "
+            "task is run, so none of them starts or stops. Nothing is lost."
+        )
+        return Diagnosis(name, False, str(error).strip().splitlines()[0], advice)
+    return Diagnosis(name, True, "answers")
+
+
 # --- Coolify ---------------------------------------------------------------------------------
+
+
+def _images() -> Diagnosis:
+    missing = [
+        platform.upper().replace("-", "_")
+        for platform, image in settings.BOT_IMAGES.items()
+        if image.startswith(NO_REGISTRY) and settings.MAX_POOL_SIZES[platform]
+    ]
+    if not missing:
+        return Diagnosis("bot images", True, "named for every platform that has slots")
+    advice = (
+        f"Set {', '.join(f'BOT_IMAGE_{each}' for each in missing)}; for a platform without bots "
+        f"set its size to 0, as in MAX_POOL_SIZE_{missing[-1]}=0."
+    )
+    return Diagnosis("bot images", False, f"{NO_REGISTRY}… does not exist: no bot starts", advice)
+
+
+def _unanswered(name: str, error: CoolifyError, advice: str) -> Diagnosis:
+    """A fault, unless calls have to wait: then Coolify is busy, and nothing is known of it."""
+    waits = isinstance(error, BudgetExhausted | RateLimited) and not isinstance(error, CircuitOpen)
+    if waits:
+        seconds = ceil(error.retry_after or 60)
+        return Diagnosis(name, None, f"could not be asked: busy, ask again in {seconds} s")
+    return Diagnosis(name, False, str(error), advice)
 
 
 def _coolify(coolify: Coolify) -> Diagnosis:
@@ -121,7 +192,7 @@ def _coolify(coolify: Coolify) -> Diagnosis:
     try:
         version = coolify.version()
     except CoolifyError as error:
-        return Diagnosis(name, False, str(error), f"Check {settings.COOLIFY_API_URL} by hand.")
+        return _unanswered(name, error, f"Check {settings.COOLIFY_API_URL} by hand.")
     numbers = tuple(int(part) for part in version.lstrip("v").split(".")[:2] if part.isdecimal())
     if numbers < OLDEST_COOLIFY:
         return Diagnosis(name, False, f"version {version}", "Upgrade Coolify to version 4.")
@@ -144,9 +215,14 @@ def _ability(ability: str, call: Callable[[], object]) -> Diagnosis:
         call()
     except NotFound:
         pass  # allowed, and nothing there, as intended
-    except CoolifyError as error:
+    except AbilityMissing as error:
         advice = f"Make a token with read, write and deploy in Coolify (`{ability}` is missing)."
         return Diagnosis(name, False, str(error), advice)
+    except Unauthenticated as error:
+        advice = "Make a token with read, write and deploy in Coolify."
+        return Diagnosis(name, False, str(error), advice)
+    except CoolifyError as error:
+        return _unanswered(name, error, "No matter of abilities: see to that, and ask again.")
     return Diagnosis(name, True, "yes")
 
 
@@ -162,7 +238,7 @@ def _places(coolify: Coolify) -> Iterator[Diagnosis]:
         remember_servers(servers)
         yield from _servers({server.uuid: server for server in servers})
     except CoolifyError as error:
-        yield Diagnosis("project and servers", False, str(error), "Try again in a minute.")
+        yield _unanswered("project and servers", error, "Try again in a minute.")
 
 
 def _project(known: set[str]) -> Diagnosis:
@@ -205,4 +281,6 @@ def _limits() -> Diagnosis:
     if report.coolify_limit is not None and report.limit > report.coolify_limit:
         advice = f"Set COOLIFY_RATE_LIMIT below {report.coolify_limit}, Coolify's own limit."
         return Diagnosis("call budget", False, f"COOLIFY_RATE_LIMIT is {report.limit}", advice)
+    if report.paused_until is not None:
+        spent += f"; Coolify wants no more until {report.paused_until:%H:%M:%S} UTC"
     return Diagnosis("call budget", True, spent)

@@ -15,14 +15,17 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        faults = 0
+        faults = skipped = 0
         for diagnosis in examine(shared_coolify()):
             faults += diagnosis.healthy is False
+            skipped += diagnosis.healthy is None
             self._show(diagnosis)
         if faults:
             self.stdout.write(f"\n{faults} fault{'s' if faults > 1 else ''} found.")
             sys.exit(1)
-        self.stdout.write("\nAll is well.")
+        self.stdout.write(
+            f"\nNo fault found, {skipped} not looked at." if skipped else "\nAll is well."
+        )
 
     def _show(self, diagnosis: Diagnosis) -> None:
         if diagnosis.healthy is not False:
