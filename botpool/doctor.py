@@ -28,6 +28,7 @@ from coolify.server_limits import remember_servers
 OLDEST_POSTGRES = 140_000
 OLDEST_COOLIFY = (4, 0)
 PATIENCE = 5  # seconds
+SHORTEST_KEY = 32
 # No application of Coolify's has this uuid: a call on it shows whether it would be allowed.
 NOBODY = "botpool-doctor-asks"
 # Where the images are said to be as long as nobody says where they are.
@@ -97,6 +98,10 @@ def _processes() -> Iterator[Diagnosis]:
 def _secret_key() -> Diagnosis:
     generated = settings.DATA_DIR / "secret_key"
     from_file = generated.exists() and generated.read_text().strip() == settings.SECRET_KEY
+    if len(settings.SECRET_KEY) < SHORTEST_KEY:
+        advice = "Make one by `openssl rand -hex 32`: who guesses it can speak for every bot."
+        words = f"SECRET_KEY has only {len(settings.SECRET_KEY)} characters"
+        return Diagnosis("secret key", False, words, advice)
     if settings.EMBEDDED_POSTGRES or not from_file:
         return Diagnosis("secret key", True, "generated" if from_file else "from SECRET_KEY")
     return Diagnosis(

@@ -20,8 +20,8 @@ DEBUG = env.flag("DEBUG", False)
 # A text of several words is a hint or an example that was taken for the value.
 SECRET_KEY = env.secret(
     "SECRET_KEY",
-    valid=lambda key: len(key) >= 32 and not re.search(r"\s", key),
-    allowed="32 random characters or more without spaces, such as `openssl rand -hex 32` prints",
+    valid=lambda key: not re.search(r"\s", key),
+    allowed="random characters without spaces, such as `openssl rand -hex 32` prints",
 ) or read_or_make(DATA_DIR / "secret_key")
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 

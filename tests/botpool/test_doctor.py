@@ -144,6 +144,12 @@ def test_machines_around_one_database_need_one_secret_key(simulator, settings, c
     assert "FAULT  secret key" in out
 
 
+def test_a_secret_key_that_can_be_guessed_is_a_fault(simulator, settings, capsys):
+    settings.SECRET_KEY = "k" * 31
+    _, out = consult(capsys)
+    assert "FAULT  secret key: SECRET_KEY has only 31 characters" in out
+
+
 def test_images_that_nobody_named_are_a_fault_with_a_coolify_of_its_own(
     simulator, settings, capsys
 ):

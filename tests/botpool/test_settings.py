@@ -54,7 +54,6 @@ def read(**environment):
         ("ALLOWED_HOSTS", "foo:8000", "host names without http:// and port"),
         ("COOLIFY_SERVER_UUID", ",,", "one or several"),
         ("MAX_POOL_SIZE_ZOMM", "5", "MAX_POOL_SIZE_TEAMS, MAX_POOL_SIZE_ZOOM"),
-        ("SECRET_KEY", "k" * 31, "32 random characters or more"),
         ("SECRET_KEY", "50 random characters, the same for all parts", "without spaces"),
         ("COOLIFY_WEBHOOK_SECRET", "Zm9v/YmFy", "letters, digits and _ - . ~ + = only"),
         ("COOLIFY_WEBHOOK_SECRET", "what?", "letters, digits and _ - . ~ + = only"),
@@ -79,7 +78,7 @@ def test_a_wrong_value_is_shown():
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "COOLIFY_WEBHOOK_SECRET"])
 def test_a_wrong_secret_is_not_shown(name):
-    done = start(**{name: "hunter/2"})
+    done = start(**{name: "hunter /2"})
     assert done.returncode == 1
     assert "hunter" not in done.stderr
 
