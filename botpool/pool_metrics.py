@@ -88,9 +88,12 @@ def _bots(prefix: str) -> Iterator[Metric]:
     yield family
 
 
+# The entry's own time is its place in line; since when the bot waits is the bot's.
 _QUEUE = """
-SELECT platform, count(*), extract(epoch FROM clock_timestamp() - min(queued_at))::float8
-FROM queues_queueentry GROUP BY platform
+SELECT entry.platform, count(*),
+    extract(epoch FROM clock_timestamp() - min(bot.status_since))::float8
+FROM queues_queueentry AS entry JOIN bots_bot AS bot ON bot.id = entry.bot_id
+GROUP BY entry.platform
 """
 
 

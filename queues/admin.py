@@ -1,3 +1,4 @@
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -21,9 +22,13 @@ def cancel(
 
 @admin.register(QueueEntry)
 class QueueEntryAdmin(ActionPermission, ReadOnlyAdmin):
-    list_display = ["bot", "platform", "priority", "queued_at", "timeout_at", "turn"]
+    list_display = ["bot", "platform", "priority", "waiting_since", "timeout_at", "turn"]
     list_filter = ["platform"]
     search_fields = ["=bot__id", "=bot__correlation_id"]
     list_select_related = ["bot"]
     ordering = ["platform", "turn", "pk"]
     actions = [cancel]
+
+    @admin.display(ordering="bot__status_since")
+    def waiting_since(self, entry: QueueEntry) -> datetime:
+        return entry.bot.status_since

@@ -60,7 +60,7 @@ WITH lately AS (
 ), present AS (
     SELECT
         entry.platform, count(*) AS waiting,
-        extract(epoch FROM clock_timestamp() - min(bot.queued_at))::float8 AS oldest
+        extract(epoch FROM clock_timestamp() - min(bot.status_since))::float8 AS oldest
     FROM queues_queueentry AS entry JOIN bots_bot AS bot ON bot.id = entry.bot_id
     GROUP BY entry.platform
 )

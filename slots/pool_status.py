@@ -58,7 +58,8 @@ def _maximum(platform: str, pool: Pool | None) -> int:
 
 def _queue() -> dict[str, dict[str, Any]]:
     rows = QueueEntry.objects.values("platform").order_by()
-    counted = {r["platform"]: r for r in rows.annotate(n=Count("id"), first=Min("queued_at"))}
+    counts = rows.annotate(n=Count("id"), first=Min("bot__status_since"))
+    counted = {row["platform"]: row for row in counts}
     return {
         platform: {
             "waiting": counted[platform]["n"] if platform in counted else 0,

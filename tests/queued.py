@@ -65,7 +65,9 @@ def time_passes(bot, **how_much):
     entry.timeout_at -= ago
     entry.save(update_fields=["queued_at", "timeout_at"])
     Bot.objects.filter(pk=bot.pk).update(
-        created_at=bot.created_at - ago, queued_at=bot.queued_at - ago
+        created_at=bot.created_at - ago,
+        queued_at=bot.queued_at - ago,
+        status_since=bot.status_since - ago,
     )
     bot.refresh_from_db()
 

@@ -30,7 +30,8 @@ def list_waiters(*, platform: Platform | None, limit: int) -> QueueOut:
     for each in platforms:
         places |= places_in_line(each.value, limit=limit)
     shown = dict(list(places.items())[:limit])
-    entries = QueueEntry.objects.in_bulk(list(shown), field_name="bot_id")
+    waiting = QueueEntry.objects.select_related("bot")
+    entries = waiting.in_bulk(list(shown), field_name="bot_id")
     return QueueOut(
         waiters=[
             _waiter(entries[bot_id], place) for bot_id, place in shown.items() if bot_id in entries
@@ -44,7 +45,8 @@ def _waiter(entry: QueueEntry, place: Place) -> Waiter:
         bot_id=entry.bot_id,
         platform=Platform(entry.platform),
         priority=entry.priority,
-        queued_at=entry.queued_at,
+        # The bot's own time, as in a bot object: that of the entry is its place in line.
+        queued_at=entry.bot.queued_at or entry.bot.status_since,
         timeout_at=entry.timeout_at,
         queue_position=place.position,
         estimated_wait_ms=_milliseconds(place),

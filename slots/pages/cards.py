@@ -133,7 +133,7 @@ def _lines() -> dict[str, tuple[int, datetime | None]]:
     rows = QueueEntry.objects.values_list("platform").order_by()
     return {
         platform: (waiting, oldest)
-        for platform, waiting, oldest in rows.annotate(Count("id"), Min("bot__queued_at"))
+        for platform, waiting, oldest in rows.annotate(Count("id"), Min("bot__status_since"))
     }
 
 

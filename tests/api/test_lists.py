@@ -5,6 +5,7 @@ from django.db import connection
 
 from bots.models import Bot
 from bots.status import Platform
+from queues.line import move_down
 from queues.models import QueueEntry
 from tests.api.conftest import MEETING
 from tests.factories import BotFactory, SlotFactory
@@ -114,6 +115,15 @@ def test_waiters_are_listed_in_their_order(client_api, full_pool):
     assert all(w["timeoutAt"] > w["queuedAt"] for w in queue["waiters"])
     assert len(client_api.get("queue?limit=1").json()["waiters"]) == 1
     assert client_api.get("queue?platform=zoom").json() == {"waiters": [], "total": 0}
+
+
+def test_a_waiter_that_changed_places_was_queued_when_it_was(client_api, full_pool):
+    first = client_api.post("bots", {"meetingUrl": MEETING}).json()["bot"]
+    client_api.post("bots", {"meetingUrl": MEETING, "priority": 900})
+    assert move_down(Bot.objects.get(pk=first["id"]), reason="Not so urgent", actor="test")
+    (_, waiter) = client_api.get("queue").json()["waiters"]
+    assert waiter["botId"] == first["id"]
+    assert waiter["queuedAt"] == first["queuedAt"]
 
 
 def test_a_list_of_many_waiters_takes_as_many_queries_as_one(

@@ -11,9 +11,15 @@ from botpool.counting import BUCKETS, count_history
 from botpool.models import PeriodicWork, TickerLease
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus, Platform
+from queues.line import move_down
+from queues.models import QueueEntry
 from queues.pauses import pause_platform
+from queues.sweep import sweep_queue
+from slots.lifecycle import get_slot_for_bot, handle_slot_error
 from tests.factories import BotFactory, QueueEntryFactory, SlotFactory
 from tests.ops.history import a_deployment, an_ended_bot, time_passes
+from tests.queued import ask, pool_of
+from tests.queued import time_passes as let_it_have_waited
 
 pytestmark = pytest.mark.django_db
 
@@ -48,6 +54,35 @@ def test_it_shows_the_queue_and_its_oldest_waiter(client):
     metrics = scrape(client)
     assert value(metrics, "botpool_queue_length", platform="google-meet") == 1
     assert value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") > 0
+
+
+def a_bot_placed_again() -> Bot:
+    """It was asked for four minutes ago, and has just lost the slot that it got."""
+    bot = ask()
+    let_it_have_waited(bot, minutes=4)
+    SlotFactory()
+    sweep_queue()
+    assert handle_slot_error(get_slot_for_bot(bot), "It failed", actor="test", place_again=True)
+    bot.refresh_from_db()
+    assert bot.status == BotStatus.QUEUED
+    return bot
+
+
+def test_a_bot_that_is_placed_again_waits_since_then(client, settings):
+    pool_of(settings, 0)
+    a_bot_placed_again()
+    metrics = scrape(client)
+    assert 0 <= value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") < 60
+
+
+def test_a_bot_that_was_moved_down_has_waited_no_less(client, settings):
+    pool_of(settings, 0)
+    first, second = ask(priority=0), ask(priority=1000)
+    assert move_down(first, reason="Not so urgent", actor="test")
+    let_it_have_waited(first, seconds=30)
+    assert QueueEntry.objects.get(bot=first).queued_at > second.created_at
+    metrics = scrape(client)
+    assert 30 <= value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") < 90
 
 
 def test_it_shows_which_pools_are_paused_now(client):

@@ -6,7 +6,7 @@ from bots.moves import Outcome
 from bots.status import BotStatus, Platform
 from queues.reports import report_queue
 from queues.sweep import sweep_queue
-from slots.lifecycle import end_bot
+from slots.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
 from tests.factories import SlotFactory
 from tests.queued import ask, pool_of, time_passes
 
@@ -32,6 +32,16 @@ def test_it_tells_the_age_of_the_oldest_waiter():
     time_passes(ask(), seconds=200)
     assert report().waiting == 2
     assert timedelta(seconds=200) <= report().oldest_wait < timedelta(seconds=260)
+
+
+def test_one_that_lost_its_slot_waits_since_then():
+    bot = ask()
+    time_passes(bot, seconds=200)
+    SlotFactory()
+    sweep_queue()
+    handle_slot_error(get_slot_for_bot(bot), "It failed", actor="test", place_again=True)
+    assert report().waiting == 1
+    assert report().oldest_wait < timedelta(seconds=60)
 
 
 def test_it_tells_how_long_they_waited_who_got_a_slot():

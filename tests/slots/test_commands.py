@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from bots.moves import Outcome, move_bot
 from bots.status import BotStatus
@@ -153,6 +154,14 @@ def test_pool_status_shows_slots_queue_deployments_leases_and_findings():
     assert "Deployments: 1" in text
     assert f"slot:{slot.pk}" in text
     assert "It does not start" in text
+
+
+def test_pool_status_tells_since_when_the_oldest_waits():
+    entry = QueueEntryFactory(bot__platform="zoom", queued_at=timezone.now() - timedelta(hours=1))
+    status = json.loads(run("pool_status", "--json"))
+    since = parse_datetime(status["queue"]["zoom"]["oldestSince"])
+    entry.bot.refresh_from_db()
+    assert abs(since - entry.bot.status_since) < timedelta(seconds=1)
 
 
 def test_pool_status_as_json_is_for_programs():
