@@ -1,5 +1,6 @@
 """How the machinery does: ticker, workers, periodic work, tasks, Coolify's budget, PostgreSQL."""
 
+import logging
 from collections.abc import Iterator
 
 from django.conf import settings
@@ -11,6 +12,8 @@ from botpool.periodic import WORKS
 from botpool.sql import fetch_all, fetch_one
 from botpool.ticker import LEASE_TTL
 from coolify.budget_report import GRANTED, REFUSED, BudgetReport, budget_report
+
+logger = logging.getLogger(__name__)
 
 
 def machinery_metrics(prefix: str) -> Iterator[Metric]:
@@ -60,7 +63,8 @@ FROM botpool_periodicwork
 
 def _tasks(prefix: str) -> Iterator[Metric]:
     length, age = _waiting_in_redis() if settings.REDIS_URL else _waiting_in_postgres()
-    yield GaugeMetricFamily(f"{prefix}tasks_waiting", "Tasks that no worker has taken.", length)
+    if length is not None:
+        yield GaugeMetricFamily(f"{prefix}tasks_waiting", "Tasks that no worker has taken.", length)
     yield GaugeMetricFamily(f"{prefix}task_oldest_seconds", "The age of the oldest of them.", age)
 
 
@@ -70,10 +74,18 @@ def _waiting_in_postgres() -> tuple[float, float]:
     return row[0], row[1]
 
 
-def _waiting_in_redis() -> tuple[float, float]:
-    """Redis keeps no times: the age is that of the oldest run that was asked for."""
+def _waiting_in_redis() -> tuple[float | None, float]:
+    """Redis keeps no times: the age is that of the oldest run that was asked for. And with Redis
+    away nobody knows how many wait, which is no reason to tell nothing else."""
+    from redis import RedisError  # installed only where Redis is the broker
+
     row = fetch_one(_OLDEST_ASKED, {})
-    return float(get_broker().queue_size()), row[0] if row else 0.0
+    try:
+        length: float | None = float(get_broker().queue_size())
+    except RedisError as error:
+        logger.warning("The metrics go without the number of waiting tasks: %s", error)
+        length = None
+    return length, row[0] if row else 0.0
 
 
 _SIGNS_OF_LIFE = """

@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django_q.brokers.redis_broker import Redis
+from django_q.conf import Conf
 from prometheus_client.parser import text_string_to_metric_families
 
 from botpool.clock import database_now
@@ -106,6 +108,17 @@ def test_it_shows_the_lag_of_periodic_work(client):
     metrics = scrape(client)
     assert 0 <= value(metrics, "botpool_periodic_age_seconds", work="reconcile") < 60
     assert value(metrics, "botpool_periodic_failing", work="reconcile") == 1
+
+
+def test_with_redis_away_it_tells_all_but_the_number_of_tasks(client, settings, monkeypatch):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    monkeypatch.setattr(Conf, "REDIS", settings.REDIS_URL)
+    monkeypatch.setattr("botpool.machinery_metrics.get_broker", Redis)
+    PeriodicWork.objects.create(name="slots", asked_at=database_now() - timedelta(minutes=5))
+    metrics = scrape(client)
+    assert "botpool_tasks_waiting" not in metrics
+    assert value(metrics, "botpool_task_oldest_seconds") >= 300
+    assert "botpool_coolify_budget_left" in metrics
 
 
 def test_waiting_and_starting_become_histograms(client):
