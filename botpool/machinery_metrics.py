@@ -11,7 +11,8 @@ from prometheus_client.metrics_core import Metric
 from botpool.periodic import WORKS
 from botpool.sql import fetch_all, fetch_one
 from botpool.ticker import LEASE_TTL
-from coolify.budget_report import GRANTED, REFUSED, BudgetReport, budget_report
+from coolify.budget_report import GRANTED, REFUSALS, REFUSED, BudgetReport, budget_report
+from coolify.calls import CALLS
 
 logger = logging.getLogger(__name__)
 
@@ -23,14 +24,18 @@ def machinery_metrics(prefix: str) -> Iterator[Metric]:
     yield from _budget(prefix, budget_report())
 
 
-_PERIODIC = """
+# What has never been done is as old as the database: an age that is missing alarms nobody.
+_SET_UP = "SELECT min(applied) FROM django_migrations"
+
+_PERIODIC = f"""
 SELECT name,
-    extract(epoch FROM clock_timestamp() - finished_at)::float8,
+    extract(epoch FROM clock_timestamp() - coalesce(finished_at, ({_SET_UP})))::float8,
     coalesce(extract(epoch FROM clock_timestamp() - asked_at), 0)::float8,
     coalesce(extract(epoch FROM duration), 0)::float8,
-    (error <> '')::int
-FROM botpool_periodicwork WHERE name = ANY(%(works)s) ORDER BY name
-"""
+    coalesce((error <> '')::int, 0)
+FROM unnest(%(works)s::text[]) AS works (name) LEFT JOIN botpool_periodicwork USING (name)
+ORDER BY name
+"""  # noqa: S608 (nothing of this comes from outside)
 
 
 def _periodic(prefix: str) -> Iterator[Metric]:
@@ -38,7 +43,10 @@ def _periodic(prefix: str) -> Iterator[Metric]:
     families = [
         GaugeMetricFamily(f"{prefix}periodic_{name}", text, labels=["work"])
         for name, text in (
-            ("age_seconds", "Since its last run that succeeded."),
+            (
+                "age_seconds",
+                "Since its last run that succeeded, or since the database was set up if none did.",
+            ),
             ("asked_seconds", "For how long a run has been asked for and not begun."),
             ("duration_seconds", "How long the last run took."),
             ("failing", "1 if the last run failed."),
@@ -46,8 +54,7 @@ def _periodic(prefix: str) -> Iterator[Metric]:
     ]
     for work, *values in fetch_all(_PERIODIC, {"works": [work.name for work in WORKS]}):
         for family, value in zip(families, values, strict=True):
-            if value is not None:
-                family.add_metric([work], value)
+            family.add_metric([work], value)
     return iter(families)
 
 
@@ -88,7 +95,7 @@ def _waiting_in_redis() -> tuple[float | None, float]:
     return length, row[0] if row else 0.0
 
 
-_SIGNS_OF_LIFE = """
+_SIGNS_OF_LIFE = f"""
 SELECT
     (SELECT coalesce(extract(epoch FROM clock_timestamp() - seen_at), 'Infinity')::float8
         FROM botpool_tickerlease),
@@ -97,12 +104,13 @@ SELECT
     (SELECT coalesce(extract(epoch FROM clock_timestamp() - failing_since), 0)::float8
         FROM slots_watch),
     (SELECT count(*) FROM bots_webhookdelivery WHERE due_at IS NOT NULL),
-    (SELECT coalesce(extract(epoch FROM clock_timestamp() - min(counted_until)), 0)::float8
+    (SELECT extract(epoch FROM
+            clock_timestamp() - coalesce(min(counted_until), ({_SET_UP})))::float8
         FROM botpool_tallymark),
     (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
     current_setting('max_connections')::int,
     pg_database_size(current_database())
-"""
+"""  # noqa: S608 (nothing of this comes from outside)
 
 
 def _signs_of_life(prefix: str) -> Iterator[Metric]:
@@ -164,15 +172,28 @@ def _calls(prefix: str, report: BudgetReport) -> Metric:
         "Calls to Coolify: granted, refused by the budget and why, or failed and how.",
         labels=["class", "call", "outcome", "reason"],
     )
-    for call in report.calls:
-        if call.outcome == GRANTED:
-            outcome, reason = "granted", ""
-        elif call.outcome.startswith(REFUSED):
-            outcome, reason = "refused", call.outcome.removeprefix(REFUSED)
-        else:
-            outcome, reason = "failed", call.outcome
-        family.add_metric([call.call_class, call.name, outcome, reason], call.total)
+    totals = {(call.call_class, call.name, call.outcome): call.total for call in report.calls}
+    for (call_class, name, outcome), total in (_NO_CALLS | totals).items():
+        family.add_metric([call_class, name, *_outcome_and_reason(outcome)], total)
     return family
+
+
+# A rate misses the first of a series that begins with it. Of failures only those are there that
+# have happened: calls times kinds of errors would be too many.
+_NO_CALLS = {
+    (call_class.value, name, outcome): 0
+    for call_class, names in CALLS.items()
+    for name in names
+    for outcome in (GRANTED, *(REFUSED + reason for reason in REFUSALS))
+}
+
+
+def _outcome_and_reason(outcome: str) -> tuple[str, str]:
+    if outcome == GRANTED:
+        return "granted", ""
+    if outcome.startswith(REFUSED):
+        return "refused", outcome.removeprefix(REFUSED)
+    return "failed", outcome
 
 
 _HELD_BACK = """

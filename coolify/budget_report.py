@@ -16,6 +16,8 @@ from coolify.calls import CallClass
 
 GRANTED = "granted"
 REFUSED = "refused:"
+# The verdicts of `coolify_take` that grant nothing.
+REFUSALS = ("paused", "circuit", "limit")
 
 REPORT = """
     SELECT clock_timestamp(), floor(extract(epoch FROM clock_timestamp()))::bigint,

@@ -17,6 +17,35 @@ class CallClass(StrEnum):
     TEXT = "text"  # descriptions
 
 
+# All calls that the client makes, so that each can be counted from its first on.
+CALLS: dict[CallClass, tuple[str, ...]] = {
+    CallClass.URGENT: (
+        "cancel_deployment",
+        "create_application",
+        "delete_application",
+        "restart",
+        "set_envs",
+        "start",
+        "stop",
+        "update_application",
+    ),
+    CallClass.WATCH: (
+        "application",
+        "application_deployments",
+        "applications",
+        "deployment",
+        "deployments",
+        "environments",
+        "envs",
+        "logs",
+        "projects",
+        "servers",
+        "version",
+    ),
+    CallClass.TEXT: ("update_application",),
+}
+
+
 @dataclass(frozen=True)
 class Call:
     name: str

@@ -1,14 +1,16 @@
 """The gate is asked before, and told after, every single request."""
 
+import inspect
 import multiprocessing
 import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pytest
 
-from coolify.calls import Call, CallClass, Outcome
+from coolify.calls import CALLS, Call, CallClass, Outcome
 from coolify.client import Coolify
 from coolify.errors import BudgetExhausted, RateLimited
 from coolify.image import Image
@@ -31,6 +33,7 @@ class Ledger:
 
 class Closed(Ledger):
     def before(self, call):
+        super().before(call)
         raise BudgetExhausted("Nothing left.", retry_after=3, reason="limit")
 
 
@@ -51,6 +54,28 @@ def test_the_gate_gets_its_permit_back_with_the_outcome(scripted, gated, ledger)
     assert permit == "permit 1"
     assert (outcome.status, outcome.error) == (200, None)
     assert (outcome.limit, outcome.remaining) == (200, 150)
+
+
+def test_all_calls_have_the_names_under_which_they_are_counted(scripted):
+    gate = Closed()
+    coolify = Coolify(scripted.url, "t", gate=gate)
+    image = Image("registry.example/bot", "1.0")
+    new = {"project_uuid": "p", "server_uuid": "s", "environment_name": "e", "name": "n"}
+    options = {
+        "update_application": [{"description": "d"}, {"image": image}],
+        "create_application": [{**new, "image": image}],
+        "set_envs": [{"variables": {"A": "b"}}],
+        "resolve_start": [{"since": datetime.now(UTC)}],
+    }
+    for name in (name for name in vars(Coolify) if not name.startswith("_")):
+        method = getattr(coolify, name)
+        first = next(iter(inspect.signature(method).parameters), "")
+        given = ["u"] if first.endswith("uuid") and name != "create_application" else []
+        for each in options.get(name, [{}]):
+            with pytest.raises(BudgetExhausted):
+                method(*given, **each)
+    made = {(call.call_class, call.name) for call in gate.calls}
+    assert made == {(of, name) for of, names in CALLS.items() for name in names}
 
 
 def test_the_gate_is_told_of_errors(scripted, gated, ledger):

@@ -14,9 +14,14 @@ _S = BotStatus
 
 
 def an_ended_bot(
-    *, waited: float, started: float, then_waited: float | None = None, **fields: object
+    *,
+    waited: float,
+    started: float,
+    then_waited: float | None = None,
+    ended_as: str = _S.DONE,
+    **fields: object,
 ) -> Bot:
-    """A bot that waited and started for so many seconds and is done now.
+    """A bot that waited and started for so many seconds and has ended now.
 
     With `then_waited` its first placement failed and it waited once more.
     """
@@ -24,10 +29,12 @@ def an_ended_bot(
     steps += [(_S.QUEUED, _S.DEPLOYING, waited)]
     if then_waited is not None:
         steps += [(_S.DEPLOYING, _S.QUEUED, 1.0), (_S.QUEUED, _S.DEPLOYING, then_waited)]
-    steps += [(_S.DEPLOYING, _S.JOINING_CALL, started), (_S.JOINING_CALL, _S.DONE, 60.0)]
+    steps += [(_S.DEPLOYING, _S.JOINING_CALL, started), (_S.JOINING_CALL, ended_as, 60.0)]
     now = database_now()
+    if ended_as == _S.FAILED:
+        fields = {"failure_reason": "test", **fields}
     bot = BotFactory(
-        status=_S.DONE, previous_status=_S.JOINING_CALL, ended_at=now, created_at=now, **fields
+        status=ended_as, previous_status=_S.JOINING_CALL, ended_at=now, created_at=now, **fields
     )
     _write_events(bot, steps, end=now)
     return bot

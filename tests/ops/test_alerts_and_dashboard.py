@@ -105,6 +105,14 @@ def test_every_alert_says_what_and_how_urgent():
     assert len({rule["alert"] for rule in alerts()}) == len(alerts())
 
 
+def test_the_alert_on_the_queue_fires_before_the_waiting_ends(settings):
+    (rule,) = [rule for rule in alerts() if rule["alert"] == "BotpoolQueueOld"]
+    threshold = float(rule["expr"].rpartition(">")[2])
+    scrape, evaluation, seconds = 15, 60, float(rule["for"].removesuffix("s"))
+    fires_after = threshold + scrape + evaluation + seconds
+    assert fires_after < settings.DEFAULT_QUEUE_TIMEOUT.total_seconds()
+
+
 def test_every_metric_is_in_the_description_of_the_metrics(samples):
     text = (OPS.parent / "docs" / "metrics.md").read_text()
     documented = set(re.findall(r"`(botpool_[a-z_]+)`", text))

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from django_q.brokers.redis_broker import Redis
 from django_q.conf import Conf
@@ -13,11 +15,14 @@ from botpool.counting import BUCKETS, count_history
 from botpool.models import PeriodicWork, TickerLease
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus, Platform
+from coolify.models import CallCount
 from queues.line import move_down
 from queues.models import QueueEntry
 from queues.pauses import pause_platform
 from queues.sweep import sweep_queue
+from slots.finding import Finding
 from slots.lifecycle import get_slot_for_bot, handle_slot_error
+from slots.models import SlotTransition
 from tests.factories import BotFactory, QueueEntryFactory, SlotFactory
 from tests.ops.history import a_deployment, an_ended_bot, time_passes
 from tests.queued import ask, pool_of
@@ -108,6 +113,27 @@ def test_it_shows_the_lag_of_periodic_work(client):
     metrics = scrape(client)
     assert 0 <= value(metrics, "botpool_periodic_age_seconds", work="reconcile") < 60
     assert value(metrics, "botpool_periodic_failing", work="reconcile") == 1
+
+
+def test_work_that_never_succeeded_is_as_old_as_the_database(client):
+    PeriodicWork.objects.create(name="reconcile", failed_at=database_now(), error="boom")
+    the_database_was_set_up(minutes=20)
+    metrics = scrape(client)
+    assert value(metrics, "botpool_periodic_age_seconds", work="reconcile") >= 1200
+    assert value(metrics, "botpool_periodic_age_seconds", work="worker heartbeat") >= 1200
+    assert value(metrics, "botpool_periodic_failing", work="worker heartbeat") == 0
+
+
+def test_counters_that_nobody_ever_counted_are_as_old_as_the_database(client):
+    the_database_was_set_up(minutes=20)
+    assert value(scrape(client), "botpool_counters_age_seconds") >= 1200
+    count_history()
+    assert value(scrape(client), "botpool_counters_age_seconds") < 60
+
+
+def the_database_was_set_up(**ago: float) -> None:
+    recorder = MigrationRecorder(connection)
+    recorder.migration_qs.update(applied=database_now() - timedelta(**ago))
 
 
 def test_with_redis_away_it_tells_all_but_the_number_of_tasks(client, settings, monkeypatch):
@@ -219,6 +245,55 @@ def test_with_a_token_set_it_answers_nobody_else(client, settings):
     assert client.get("/metrics").status_code == 401
     assert client.get("/metrics", headers={"authorization": "Bearer wrong"}).status_code == 401
     assert client.get("/metrics", headers={"authorization": "Bearer s3cret"}).status_code == 200
+
+
+def series(client: Client) -> set[tuple]:
+    counted = {name: of for name, of in scrape(client).items() if not name.endswith("_created")}
+    return {(name, labels) for name, of in counted.items() for labels in of}
+
+
+def test_no_counter_begins_with_its_first_event(client):
+    from_the_beginning = series(client)
+    bot, slot = an_ended_bot(waited=1, started=1), SlotFactory()
+    for status, kind in (("FAILED", "infrastructure"), ("FAILED", "meeting"), ("CANCELLED", "")):
+        an_ended_bot(waited=1, started=1, ended_as=status, failure_kind=kind)
+    for image in ("warm", "waited", "pulled"):
+        a_deployment(bot=bot, slot=slot, image=image)
+    for reason in (
+        "Coolify refused the start: no",
+        "Coolify's deployment ended as failed",
+        "The container stopped",
+        "The application is gone from Coolify",
+        "Who knows",
+    ):
+        a_deployment(bot=bot, slot=slot, ended="failed", reason=reason)
+    a_deployment(bot=bot, slot=slot, ended="timed_out")
+    a_deployment(bot=bot, slot=slot, ended="cancelled")
+    _some_findings_and_transitions()
+    time_passes()
+    count_history()
+    assert series(client) == from_the_beginning
+
+
+def _some_findings_and_transitions() -> None:
+    earlier = database_now() - timedelta(minutes=1)
+    for acted_at in (None, earlier):
+        Finding.objects.create(
+            kind="slot_in_error", subject="x", reason="x", acted_at=acted_at, ended_at=earlier
+        )
+    for before, after in (("", "idle"), ("", "deploying"), ("idle", "deploying")):
+        SlotTransition.objects.create(
+            slot_id=1, at=earlier, from_status=before, to_status=after, reason="x", epoch=0
+        )
+
+
+def test_calls_to_coolify_are_counted_from_the_first_on(client):
+    from_the_beginning = series(client)
+    start = {"class": "urgent", "call": "start", "outcome": "refused", "reason": "limit"}
+    assert value(scrape(client), "botpool_coolify_calls_total", **start) == 0
+    CallCount.objects.create(call_class="urgent", name="start", outcome="refused:limit", total=2)
+    assert value(scrape(client), "botpool_coolify_calls_total", **start) == 2
+    assert series(client) == from_the_beginning
 
 
 def test_deployments_are_counted_by_result_reason_and_image(client):
