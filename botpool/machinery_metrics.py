@@ -95,12 +95,18 @@ def _waiting_in_redis() -> tuple[float | None, float]:
     return length, row[0] if row else 0.0
 
 
+# Who wants a look soon empties `looked_at`, and a look that failed sets it: the containers' times
+# are those of looks that succeeded.
 _SIGNS_OF_LIFE = f"""
 SELECT
     (SELECT coalesce(extract(epoch FROM clock_timestamp() - seen_at), 'Infinity')::float8
         FROM botpool_tickerlease),
     (SELECT split_part(holder, ':', 1) FROM botpool_tickerlease),
-    (SELECT extract(epoch FROM clock_timestamp() - looked_at)::float8 FROM slots_watch),
+    (SELECT extract(epoch FROM clock_timestamp() - coalesce(greatest(
+            (SELECT looked_at FROM slots_watch WHERE failing_since IS NULL),
+            max(container_seen_at)
+        ), min(created_at)))::float8
+        FROM slots_slot),
     (SELECT coalesce(extract(epoch FROM clock_timestamp() - failing_since), 0)::float8
         FROM slots_watch),
     (SELECT count(*) FROM bots_webhookdelivery WHERE due_at IS NOT NULL),
@@ -124,7 +130,12 @@ def _signs_of_life(prefix: str) -> Iterator[Metric]:
     ticker.add_metric([host if leads and host else "none"], float(leads))
     yield ticker
     for name, text, value in (
-        ("watch_age_seconds", "Since Coolify was last looked at with success.", looked),
+        (
+            "watch_age_seconds",
+            "Since Coolify was last looked at with success, or since the first slot was made "
+            "if it never was.",
+            looked,
+        ),
         ("watch_failing_seconds", "For how long looking at Coolify has failed.", failing),
         ("webhooks_due", "Webhook deliveries that are not over.", due),
         ("counters_age_seconds", "Up to how long ago the counters are complete.", uncounted),

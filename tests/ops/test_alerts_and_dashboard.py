@@ -113,6 +113,14 @@ def test_the_alert_on_the_queue_fires_before_the_waiting_ends(settings):
     assert fires_after < settings.DEFAULT_QUEUE_TIMEOUT.total_seconds()
 
 
+def test_the_description_says_what_the_metrics_say_of_themselves(client):
+    text = (OPS.parent / "docs" / "metrics.md").read_text()
+    described = dict(re.findall(r"^\| `(botpool_[a-z_]+)` \|[^|]*\| (.*) \|$", text, re.MULTILINE))
+    for family in text_string_to_metric_families(client.get("/metrics").content.decode()):
+        name = family.name + ("_total" if family.type == "counter" else "")
+        assert described[name].startswith(family.documentation), name
+
+
 def test_every_metric_is_in_the_description_of_the_metrics(samples):
     text = (OPS.parent / "docs" / "metrics.md").read_text()
     documented = set(re.findall(r"`(botpool_[a-z_]+)`", text))

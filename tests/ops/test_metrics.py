@@ -22,7 +22,8 @@ from queues.pauses import pause_platform
 from queues.sweep import sweep_queue
 from slots.finding import Finding
 from slots.lifecycle import get_slot_for_bot, handle_slot_error
-from slots.models import SlotTransition
+from slots.models import SlotTransition, Watch
+from slots.tending import look_soon
 from tests.factories import BotFactory, QueueEntryFactory, SlotFactory
 from tests.ops.history import a_deployment, an_ended_bot, time_passes
 from tests.queued import ask, pool_of
@@ -134,6 +135,37 @@ def test_counters_that_nobody_ever_counted_are_as_old_as_the_database(client):
 def the_database_was_set_up(**ago: float) -> None:
     recorder = MigrationRecorder(connection)
     recorder.migration_qs.update(applied=database_now() - timedelta(**ago))
+
+
+def test_a_look_that_is_asked_for_does_not_make_the_last_one_younger(client):
+    a_look(minutes=10)
+    look_soon()
+    assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
+
+
+def test_a_look_that_failed_does_not_make_the_last_one_younger(client):
+    a_look(minutes=10)
+    Watch.objects.update(looked_at=database_now(), failing_since=database_now())
+    assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
+
+
+def test_a_look_that_saw_none_of_the_slots_is_one(client):
+    a_look(minutes=10)
+    Watch.objects.update(looked_at=database_now())
+    assert 0 <= value(scrape(client), "botpool_watch_age_seconds") < 60
+
+
+def test_without_any_look_its_age_is_that_of_the_first_slot(client):
+    SlotFactory(created_at=database_now() - timedelta(minutes=10))
+    SlotFactory()
+    assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
+
+
+def a_look(**ago: float) -> None:
+    """One that succeeded, so long ago."""
+    at = database_now() - timedelta(**ago)
+    SlotFactory(container_seen_at=at)
+    Watch.objects.create(looked_at=at)
 
 
 def test_with_redis_away_it_tells_all_but_the_number_of_tasks(client, settings, monkeypatch):
