@@ -172,6 +172,12 @@ def _budget(prefix: str, report: BudgetReport) -> Iterator[Metric]:
         ("pauses", "Pauses that Coolify asked for (429).", report.times_paused),
         ("circuit_openings", "How often Coolify failed too often.", report.times_opened),
         ("spent_by_others", "Calls of others on our account.", report.spent_by_others),
+        (
+            "time_held_back_seconds",
+            "For how long no call was made, because of pauses and an open circuit; counted when "
+            "they begin.",
+            report.seconds_held_back,
+        ),
     ):
         yield CounterMetricFamily(f"{prefix}coolify_{name}", text, value=total)
     yield _held_back(prefix)
@@ -218,6 +224,6 @@ def _held_back(prefix: str) -> Metric:
     row = fetch_one(_HELD_BACK, {})
     return GaugeMetricFamily(
         f"{prefix}coolify_held_back_seconds",
-        "For how much longer no call is made.",
+        "For how much longer no call is made, because of a pause or an open circuit.",
         row[0] if row else 0.0,
     )

@@ -28,12 +28,38 @@ from coolify.errors import (
     Unavailable,
     Unreachable,
 )
+from coolify.models import CallCount
 
 logger = logging.getLogger(__name__)
 
 WINDOW_SECONDS = 60
 # The share of the limit up to which each class may push what all have spent together.
 SHARES = {CallClass.URGENT: 1.0, CallClass.WATCH: 0.75, CallClass.TEXT: 0.5}
+
+# Whatever holds calls back for longer than they were held back before is counted here, when it
+# begins: a pause may be over before anybody looks. One statement, so that nobody who freezes in
+# between keeps the row. Each step reads from the one before, which sets their order.
+SETTLE = """
+WITH before AS MATERIALIZED (
+    SELECT greatest(paused_until, open_until, clock_timestamp()) AS held_until
+    FROM coolify_locked_budget(%s)
+), settled AS MATERIALIZED (
+    SELECT held_until,
+        coolify_settle(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) AS event
+    FROM before
+), after AS MATERIALIZED (
+    SELECT held_until, event, coolify_locked_budget(%s) AS budget FROM settled
+), added AS (
+    SELECT extract(epoch FROM
+        greatest((budget).paused_until, (budget).open_until) - held_until) AS seconds
+    FROM after
+), counted AS (
+    INSERT INTO coolify_callcount AS counted (call_class, name, outcome, total)
+    SELECT %s, %s, %s, round(1000 * seconds) FROM added WHERE seconds > 0
+    ON CONFLICT (call_class, name, outcome) DO UPDATE SET total = counted.total + excluded.total
+)
+SELECT event FROM after
+"""
 
 SHORTEST_PAUSE = 1.0
 # Longer than any call may take: a probe whose process died is given up.
@@ -106,8 +132,9 @@ class Governor:
         error = outcome.error
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT coolify_settle(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+                SETTLE,
                 [
+                    self.window,
                     call.call_class,
                     call.name,
                     error.kind if error else None,
@@ -123,6 +150,8 @@ class Governor:
                     self.circuit.failures_to_open,
                     self.circuit.first_pause,
                     self.circuit.longest_pause,
+                    self.window,
+                    *CallCount.HELD_BACK,
                 ],
             )
             (event,) = cursor.fetchone()

@@ -13,6 +13,7 @@ from django.db import connection
 
 from coolify.budget import WINDOW_SECONDS, allowance
 from coolify.calls import CallClass
+from coolify.models import CallCount
 
 GRANTED = "granted"
 REFUSED = "refused:"
@@ -35,6 +36,10 @@ class Counted:
     name: str
     outcome: str
     total: int
+
+    @property
+    def is_time_held_back(self) -> bool:
+        return (self.call_class, self.name, self.outcome) == CallCount.HELD_BACK
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class BudgetReport:
     circuit_until: datetime | None
     circuit_reason: str
     times_opened: int
+    # By pauses and open circuits since the beginning, counted when they begin.
+    seconds_held_back: float
     failures: int
     classes: dict[CallClass, ClassReport]
     calls: list[Counted]
@@ -101,9 +108,10 @@ def _report(
         circuit_until=_moment(budget.get("open_until")),
         circuit_reason=budget.get("open_reason", ""),
         times_opened=budget.get("times_opened", 0),
+        seconds_held_back=sum(each.total for each in calls if each.is_time_held_back) / 1000,
         failures=budget.get("failures", 0),
         classes={c: _class(c, calls, spent=spent, is_held_up=is_held_up) for c in CallClass},
-        calls=calls,
+        calls=[each for each in calls if not each.is_time_held_back],
     )
 
 

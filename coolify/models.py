@@ -49,7 +49,10 @@ class CallCount(models.Model):
     """How often a call had an outcome, since the beginning: only ever grows.
 
     The outcome is `granted`, `refused:` and why, or the kind of error that a granted call ended in.
+    One row is of no call: for how many milliseconds all of them were held back.
     """
+
+    HELD_BACK = ("", "held back", "milliseconds")
 
     call_class = models.TextField()
     name = models.TextField()

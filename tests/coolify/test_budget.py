@@ -442,6 +442,36 @@ def test_the_report_tells_of_a_pause_while_it_lasts(governor):
     assert report.times_paused == 1
 
 
+def test_the_report_adds_up_the_time_held_back(governor):
+    fail(governor, RateLimited("Too many calls.", retry_after=20, status=429))
+    let_pass(60)
+    fail(governor, RateLimited("Too many calls.", retry_after=30, status=429))
+    assert budget_report().seconds_held_back == pytest.approx(50, abs=0.5)
+
+
+def test_time_that_two_pauses_share_is_held_back_once(governor):
+    permits = spend(governor, LIST, times=3)
+    for seconds, permit in zip((20, 30, 10), permits, strict=True):
+        error = RateLimited("Too many calls.", retry_after=seconds, status=429)
+        governor.after(LIST, failed(error), permit)
+    assert budget_report().seconds_held_back == pytest.approx(30, abs=0.5)
+
+
+def test_an_open_circuit_holds_back_until_each_probe(roomy):
+    for _ in range(3):
+        fail(roomy, Unreachable("No answer."))
+    let_pass(5)
+    fail(roomy, Unreachable("No answer."))
+    let_pass(10)
+    roomy.after(LIST, GOOD, roomy.before(LIST))
+    assert budget_report().seconds_held_back == pytest.approx(5 + 10, abs=0.5)
+
+
+def test_the_time_held_back_is_not_among_the_calls(governor):
+    fail(governor, RateLimited("Too many calls.", retry_after=20, status=429))
+    assert {call.name for call in budget_report().calls} == {"applications"}
+
+
 def test_the_report_tells_of_the_circuit(roomy):
     open_circuit(roomy)
     report = budget_report()

@@ -15,7 +15,10 @@ from botpool.counting import BUCKETS, count_history
 from botpool.models import PeriodicWork, TickerLease
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus, Platform
-from coolify.models import CallCount
+from coolify.budget import Governor
+from coolify.calls import Call, CallClass, Outcome
+from coolify.errors import RateLimited
+from coolify.models import Budget, CallCount
 from queues.line import move_down
 from queues.models import QueueEntry
 from queues.pauses import pause_platform
@@ -326,6 +329,17 @@ def test_calls_to_coolify_are_counted_from_the_first_on(client):
     CallCount.objects.create(call_class="urgent", name="start", outcome="refused:limit", total=2)
     assert value(scrape(client), "botpool_coolify_calls_total", **start) == 2
     assert series(client) == from_the_beginning
+
+
+def test_a_pause_between_two_scrapes_is_seen(client):
+    governor, call = Governor(), Call("stop", CallClass.URGENT, "POST", "/applications/a/stop")
+    error = RateLimited("Too many calls.", retry_after=20, status=429)
+    governor.after(call, Outcome(seconds=0.1, status=429, error=error), governor.before(call))
+    Budget.objects.update(paused_until=database_now())
+    metrics = scrape(client)
+    assert value(metrics, "botpool_coolify_held_back_seconds") == 0
+    held_back = value(metrics, "botpool_coolify_time_held_back_seconds_total")
+    assert held_back == pytest.approx(20, abs=0.5)
 
 
 def test_deployments_are_counted_by_result_reason_and_image(client):
