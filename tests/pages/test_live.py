@@ -12,17 +12,18 @@ from botpool.models import PoolSample
 from botpool.pages import unchanged
 from botpool.pages.activity import _cell
 from botpool.pages.samples import sample_pools
+from botpool.templatetags.pool import age
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus
 from queues.pauses import pause_platform
 from queues.sweep import sweep_queue
 from slots.leases import acquire_lease
-from slots.lifecycle import end_bot
+from slots.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
 from slots.models import Finding, Pool, Slot
 from tests.factories import SlotFactory
 from tests.pages.populated import ask, populate, run
-from tests.queued import time_passes
+from tests.queued import pool_of, time_passes
 
 HTMX = {"HX-Request": "true"}
 PAGES = ["/", "/slots/", "/bots/", "/queue/", "/deployments/", "/activity/?show=slots"]
@@ -43,6 +44,20 @@ def test_it_answers_204_while_nothing_has_changed(viewer, page, monkeypatch):
     populate(4)
     version = shown_version(viewer.get(page).text)
     assert ask_again(viewer, page, version).status_code == 204
+
+
+@pytest.mark.parametrize("page", ["/", "/queue/"])
+def test_a_bot_that_lost_its_slot_is_shown_to_wait_since_then(viewer, page, settings):
+    pool_of(settings, 0)
+    bot = ask()
+    time_passes(bot, minutes=4)
+    SlotFactory()
+    sweep_queue()
+    assert handle_slot_error(get_slot_for_bot(bot), "It failed", actor="test")
+    bot.refresh_from_db()
+    shown = viewer.get(page).text
+    assert age(bot.status_since) in shown
+    assert age(bot.queued_at) not in shown
 
 
 @pytest.mark.parametrize("page", PAGES)
