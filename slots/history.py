@@ -42,8 +42,11 @@ def log_transition(
 
 
 def note(slot: Slot, reason: str, *, actor: str, coolify_uuid: str = "") -> None:
-    """Write down something that happened to a slot without moving it."""
+    """Write down something that happened to a slot without moving it. What is true of it in any
+    epoch, such as its new application, is told of the slot as it is now: it may have moved on while
+    Coolify was asked. Within a transaction."""
     uuid = coolify_uuid or slot.coolify_uuid
+    slot = Slot.objects.select_for_update().get(pk=slot.pk)
     SlotTransition.objects.create(
         slot=slot,
         slot_name=slot.name,

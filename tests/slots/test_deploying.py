@@ -11,7 +11,7 @@ from coolify.shared import shared_coolify
 from slots.deletion import why_not_to_delete
 from slots.deployment import Deployment, WarmImage
 from slots.lifecycle import end_bot
-from slots.models import Slot
+from slots.models import Slot, SlotTransition
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -156,6 +156,23 @@ def test_a_bot_cancelled_while_its_environment_is_written_is_not_started(pool, m
     monkeypatch.setattr(Coolify, "set_envs", cancelled_meanwhile)
     pool.until(pool.all_idle)
     assert "POST /applications/{uuid}/start 200" not in pool.control.requests()["counts"]
+
+
+def test_an_application_that_is_made_for_a_bot_that_left_is_told_of_the_slot_as_it_is(
+    pool, monkeypatch
+):
+    bot = pool.request()
+    create = Coolify.create_application
+
+    def cancelled_meanwhile(self, **arguments):
+        end_bot(bot, CANCELLED)
+        return create(self, **arguments)
+
+    monkeypatch.setattr(Coolify, "create_application", cancelled_meanwhile)
+    pool.until(pool.all_idle)
+    [made] = SlotTransition.objects.filter(reason="Application made")
+    assert (made.from_status, made.epoch, made.bot_id) == ("stopping", 2, None)
+    assert Slot.objects.get().coolify_uuid == made.coolify_uuid
 
 
 @pytest.mark.parametrize("pool", [{"speed": 100}], indirect=True)
