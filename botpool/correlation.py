@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.log import log_response
 
 from coolify.correlation import correlated
 
@@ -29,5 +30,14 @@ class CorrelationMiddleware:
         correlation_id = given if acceptable(given) else new_correlation_id()
         with correlated(correlation_id):
             response = self.get_response(request)
+            _log_refusal(request, response)
         response[HEADER] = correlation_id
         return response
+
+
+def _log_refusal(request: HttpRequest, response: HttpResponse) -> None:
+    """As Django does, and instead of it: Django would do so when the id is gone."""
+    if response.status_code >= 400:
+        log_response(
+            "%s: %s", response.reason_phrase, request.path, response=response, request=request
+        )

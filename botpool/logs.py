@@ -5,9 +5,10 @@ A record says more than its message through `extra={"fields": {...}}`.
 
 import json
 import logging
+import re
 from datetime import UTC, datetime
 
-from coolify.correlation import current_correlation_id
+from coolify.correlation import current_bot, current_correlation_id
 
 # C0 and C1 control characters and Unicode's own line ends: a reason given by somebody else must
 # not be able to start a log line of its own.
@@ -24,9 +25,22 @@ def one_line(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
+# Coolify's webhook has its secret in its path, and Django logs the paths that it refuses: also
+# those that only look like it, where somebody has made a mistake in the address.
+_SECRET_PATH = re.compile(r"(coolify/+webhook/+).+", re.IGNORECASE)
+
+
+def without_secret(text: str) -> str:
+    return _SECRET_PATH.sub(r"\1…", text)
+
+
 def _time(record: logging.LogRecord) -> str:
     moment = datetime.fromtimestamp(record.created, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    return without_secret(one_line(record.getMessage()))
 
 
 class WithoutTraceback(logging.Filter):
@@ -40,12 +54,12 @@ class WithoutTraceback(logging.Filter):
 
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_time(record)} {record.levelname:<7} {one_line(record.getMessage())}"
+        line = f"{_time(record)} {record.levelname:<7} {_message(record)}"
         correlation_id = current_correlation_id()
         if correlation_id and "[corr=" not in line:
             line += f" [corr={correlation_id}]"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + without_secret(self.formatException(record.exc_info))
         return line
 
 
@@ -55,10 +69,11 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_secret(record.getMessage()),
             "correlationId": current_correlation_id() or None,
-            **getattr(record, "fields", {}),
+            "bot": current_bot(),
+            **{k: v for k, v in getattr(record, "fields", {}).items() if v is not None},
         }
         if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
+            entry["exception"] = without_secret(self.formatException(record.exc_info))
         return json.dumps({k: v for k, v in entry.items() if v is not None}, default=str)

@@ -7,18 +7,25 @@ from contextvars import ContextVar
 HEADER = "X-Correlation-Id"
 
 _current: ContextVar[str] = ContextVar("correlation_id", default="")
+_bot: ContextVar[int | None] = ContextVar("bot_of_the_work", default=None)
 
 
 def current_correlation_id() -> str:
     return _current.get()
 
 
+def current_bot() -> int | None:
+    """The number of the bot that the work at hand is for, where it is for one."""
+    return _bot.get()
+
+
 @contextmanager
-def correlated(correlation_id: str) -> Iterator[None]:
-    token = _current.set(correlation_id)
+def correlated(correlation_id: str, *, bot: int | None = None) -> Iterator[None]:
+    token, bot_token = _current.set(correlation_id), _bot.set(bot)
     try:
         yield
     finally:
+        _bot.reset(bot_token)
         _current.reset(token)
 
 

@@ -7,6 +7,7 @@ import pytest
 from bots.keys import create_api_key
 from bots.models import BotEvent
 from tests.api.conftest import MEETING, Api
+from tests.log_lines import log_lines
 
 # Much is logged only once it is committed.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -68,6 +69,14 @@ def test_a_bots_token_is_in_no_log_and_no_history(assigned, everything_logged):
 def test_coolifys_secret_is_in_no_log(db, settings, everything_logged, method):
     Api().call(method, f"coolify/webhook/{settings.COOLIFY_WEBHOOK_SECRET}")
     assert settings.COOLIFY_WEBHOOK_SECRET not in everything_logged.text
+
+
+@pytest.mark.parametrize("path", ["/coolify/webhook/{}", "/admin/coolify/webhook/{}"])
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_coolifys_secret_is_in_no_log_where_its_address_is_wrong(db, settings, path, method):
+    with log_lines() as lines:
+        Api().call(method, path.format(settings.COOLIFY_WEBHOOK_SECRET))
+    assert settings.COOLIFY_WEBHOOK_SECRET not in str(lines)
 
 
 def test_a_fault_of_ours_is_logged_but_not_shown(client_api, everything_logged, monkeypatch):

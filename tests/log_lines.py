@@ -1,0 +1,35 @@
+"""What is logged while something happens, as the machines that read it get it."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from botpool.logs import JsonFormatter
+
+OURS = ("botpool", "bots", "slots", "queues", "coolify")
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(level=logging.INFO)
+        self.setFormatter(JsonFormatter())
+        self.lines: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(json.loads(self.format(record)))
+
+
+@contextmanager
+def log_lines() -> Iterator[list[dict[str, Any]]]:
+    handler = _Lines()
+    # Ours do not pass on what they log.
+    loggers = [logging.getLogger(name) for name in (*OURS, "django.request")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield handler.lines
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
