@@ -42,7 +42,7 @@ def record_status(assignment: Assignment, status: BotStatus, *, reason: str) -> 
     if sign is None or sign.must_leave:
         return False
     outcome = _outcome(assignment, status, reason=reason)
-    with correlated(sign.correlation_id):
+    with correlated(sign.correlation_id, bot=assignment.bot_id):
         return _release(assignment, outcome) if status in TERMINAL else _move(assignment, outcome)
 
 
@@ -63,7 +63,7 @@ def _record_sign_of_life(assignment: Assignment) -> _SignOfLife | None:
     slot_status, bot_status, correlation_id = row
     must_leave = bot_status in TERMINAL
     if slot_status == SlotStatus.DEPLOYING:
-        with correlated(correlation_id):
+        with correlated(correlation_id, bot=assignment.bot_id):
             must_leave = not _note_that_it_runs(assignment)
     return _SignOfLife(must_leave=must_leave, correlation_id=correlation_id)
 

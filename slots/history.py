@@ -21,14 +21,16 @@ def log_transition(
     epoch: int,
     reason: str,
     correlation_id: str,
+    of_bot: int | None = None,
 ) -> None:
+    """`of_bot`: whose story it is, also where the bot holds the slot no more."""
     fields = {
         "correlationId": correlation_id or None,
         "slot": slot_name,
         "slotId": slot_id,
         "from": from_status or None,
         "to": str(to_status),
-        "bot": bot_id,
+        "bot": bot_id or of_bot,
         "coolify": coolify_uuid or None,
         "epoch": epoch,
         "reason": reason,
@@ -47,6 +49,7 @@ def note(slot: Slot, reason: str, *, actor: str, coolify_uuid: str = "") -> None
     Coolify was asked. Within a transaction."""
     uuid = coolify_uuid or slot.coolify_uuid
     slot = Slot.objects.select_for_update().get(pk=slot.pk)
+    correlation_id = _correlation_id(slot)
     SlotTransition.objects.create(
         slot=slot,
         slot_name=slot.name,
@@ -57,7 +60,7 @@ def note(slot: Slot, reason: str, *, actor: str, coolify_uuid: str = "") -> None
         epoch=slot.epoch,
         coolify_uuid=uuid,
         actor=actor,
-        correlation_id=current_correlation_id(),
+        correlation_id=correlation_id,
     )
     log_transition(
         slot_name=slot.name,
@@ -68,5 +71,11 @@ def note(slot: Slot, reason: str, *, actor: str, coolify_uuid: str = "") -> None
         coolify_uuid=uuid,
         epoch=slot.epoch,
         reason=reason,
-        correlation_id=current_correlation_id(),
+        correlation_id=correlation_id,
     )
+
+
+def _correlation_id(slot: Slot) -> str:
+    """Whoever does it to a slot that a bot holds, it is part of that bot's story."""
+    bot = slot.assigned_bot
+    return current_correlation_id() if bot is None else bot.correlation_id

@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 
 from botpool.clock import database_now
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, WarmImage
+from slots.stories import story_of
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ def choose_leaders() -> int:
         # Those that came since the warm ones were let through may be warm, too.
         _waiting()
         .filter(~_is_pulled(), ~_is_warm())
+        .select_related("bot")
         .order_by("image", "server_uuid", "id")
         .distinct("image", "server_uuid")
     )
@@ -68,12 +70,13 @@ def lead(deployment: Deployment) -> bool:
     except IntegrityError:
         return False  # another pass has just chosen another leader
     if led:
-        logger.info(
-            "[Pool] %s leads the pull of %s on server %s",
-            deployment,
-            deployment.image,
-            deployment.server_uuid,
-        )
+        with story_of(deployment):
+            logger.info(
+                "[Pool] %s leads the pull of %s on server %s",
+                deployment,
+                deployment.image,
+                deployment.server_uuid,
+            )
     return bool(led)
 
 
@@ -110,7 +113,8 @@ def settle_pulls() -> None:
         elif deployment.start_asked_at is None:
             let_go_of_pull(deployment)
         elif now - (deployment.building_since or deployment.start_asked_at) > _longest_pull():
-            logger.warning("[Pool] %s still pulls in Coolify: waited for no longer", deployment)
+            with story_of(deployment):
+                logger.warning("[Pool] %s still pulls in Coolify: waited for no longer", deployment)
             let_go_of_pull(deployment)
 
 

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -161,7 +162,8 @@ def holding_lease(key: str, *, ttl: timedelta, tries: int | None = None) -> Iter
     """Hold the lease during the block, extended for as long as the block takes."""
     lease = acquire_lease(key, ttl=ttl, tries=tries)
     done = threading.Event()
-    keeper = threading.Thread(target=_keep, args=(lease, done), daemon=True)
+    its_work = copy_context()  # so that the log of the keeper says whose lease it is
+    keeper = threading.Thread(target=its_work.run, args=(_keep, lease, done), daemon=True)
     keeper.start()
     try:
         yield lease

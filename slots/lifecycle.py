@@ -286,6 +286,7 @@ def _all_or_nothing(slot: Slot, reason: str) -> Iterator[_Result]:
             slot.pk,
             slot.epoch,
             reason,
+            extra={"fields": {"slot": slot.name, "bot": slot.assigned_bot_id}},
         )
 
 

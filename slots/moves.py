@@ -11,7 +11,8 @@ from slots.status import MOVES, SlotStatus
 
 # The slot moves only if it is still in the epoch in which the caller saw it, and from where the
 # table of moves allows it; else no row comes back and nothing has changed. Once its stop is
-# decided, its bot can come alive no more.
+# decided, its bot can come alive no more. Whoever moves it, the line bears the correlation id of
+# the bot that it holds, or held last.
 _MOVE = """
 WITH moved AS (
     UPDATE slots_slot SET
@@ -45,6 +46,10 @@ WITH moved AS (
         reason = %(reason)s
     WHERE slot_id = %(slot)s AND epoch = %(epoch)s AND ended_at IS NULL
         AND EXISTS (SELECT FROM moved)
+), its_bot AS (
+    SELECT id, correlation_id FROM bots_bot WHERE id = coalesce(%(bot)s, (
+        SELECT bot_id FROM slots_deployment WHERE slot_id = %(slot)s ORDER BY id DESC LIMIT 1
+    ))
 )
 INSERT INTO slots_slottransition (
     slot_id, slot_name, at, from_status, to_status, lasted, reason,
@@ -52,9 +57,10 @@ INSERT INTO slots_slottransition (
 )
 SELECT
     id, name, status_since, previous_status, status, previous_lasted, %(reason)s,
-    %(bot)s, epoch, coolify_uuid, %(actor)s, %(correlation_id)s
+    %(bot)s, epoch, coolify_uuid, %(actor)s,
+    coalesce((SELECT correlation_id FROM its_bot), %(correlation_id)s)
 FROM moved
-RETURNING from_status, epoch
+RETURNING from_status, epoch, correlation_id, (SELECT id FROM its_bot)
 """
 
 
@@ -73,7 +79,6 @@ def move_slot(
     *,
     reason: str,
     actor: str,
-    correlation_id: str = "",
     error: str = "",
     recreate: bool = False,
     deployment_ends_as: DeploymentStatus | None = None,
@@ -86,7 +91,7 @@ def move_slot(
     parameters = _parameters(slot, to, only_from=only_from) | {
         "reason": reason,
         "actor": actor,
-        "correlation_id": correlation_id or current_correlation_id(),
+        "correlation_id": current_correlation_id(),
         "error": error,
         "recreate": recreate or slot.recreate,
         "deployment_ends_as": deployment_ends_as or _DEPLOYMENT_ENDS_AS[to],
@@ -94,17 +99,18 @@ def move_slot(
     row = fetch_one(_MOVE, parameters)
     if row is None:
         return False
-    from_status, epoch = row
+    from_status, epoch, correlation_id, of_bot = row
     log_transition(
         slot_name=slot.name,
         slot_id=slot.pk,
         from_status=from_status,
         to_status=to,
         bot_id=slot.assigned_bot_id,
+        of_bot=of_bot,
         coolify_uuid=slot.coolify_uuid,
         epoch=epoch,
         reason=reason,
-        correlation_id=parameters["correlation_id"],
+        correlation_id=correlation_id,
     )
     return True
 

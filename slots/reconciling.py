@@ -27,6 +27,7 @@ from slots.models import Slot
 from slots.repairs import attempt
 from slots.sighting import ACTOR, Repair, Sighting
 from slots.status import HELD
+from slots.stories import story_of_finding
 from slots.tending import learn_from, take_look
 from slots.uptime import hearing_since
 
@@ -183,15 +184,20 @@ def _repair(lines: list[Line]) -> None:
         if time.monotonic() > end:
             line.outcome = "Left to the next pass"
             continue
-        deed = attempt(repair)
-        line.outcome = deed.outcome
-        record_deed(line.found.finding, deed.outcome, actor=ACTOR, done=deed.done)
-        logger.info(
-            "[Reconciler] %s | why=%r | did=%r",
-            line.found.finding,
-            line.found.sighting.reason,
-            deed.outcome,
-        )
+        with story_of_finding(line.found.finding):
+            _do(repair, line)
+
+
+def _do(repair: Repair, line: Line) -> None:
+    deed = attempt(repair)
+    line.outcome = deed.outcome
+    record_deed(line.found.finding, deed.outcome, actor=ACTOR, done=deed.done)
+    logger.info(
+        "[Reconciler] %s | why=%r | did=%r",
+        line.found.finding,
+        line.found.sighting.reason,
+        deed.outcome,
+    )
 
 
 def _due_repairs(lines: list[Line]) -> Iterator[tuple[Line, Repair]]:

@@ -14,7 +14,6 @@ from bots.models import Bot
 from bots.tokens import make_bot_token
 from coolify.bot_data import BOT_DATA, encode_bot_data
 from coolify.client import Coolify
-from coolify.correlation import correlated
 from coolify.errors import BudgetExhausted, CoolifyError, NotAccepted, NotFound, Refused
 from coolify.server_limits import concurrent_deployments, queue_limits
 from slots.applications import forget_application, make_application, set_image
@@ -22,6 +21,7 @@ from slots.deployment import UNDER_WAY, Deployment, DeploymentStatus
 from slots.leases import HeldLease, LeaseLost, LeaseNotAcquired, with_status_lock
 from slots.models import Slot
 from slots.status import SlotStatus
+from slots.stories import story_of
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +71,17 @@ def due_deployments() -> QuerySet[Deployment]:
 
 def due_starts() -> list[Deployment]:
     due = due_deployments().filter(status=DeploymentStatus.STARTING, condemned="")
-    return list(due.select_related("slot").order_by(F("next_try_at").asc(nulls_first=True), "id"))
+    in_turn = due.order_by(F("next_try_at").asc(nulls_first=True), "id")
+    return list(in_turn.select_related("slot", "bot"))
 
 
 def start(deployment: Deployment, coolify: Coolify) -> None:
     """Bring one slot up as far as Coolify's yes. What goes wrong is tried again later."""
+    with story_of(deployment):
+        _start_if_wanted(deployment, coolify)
+
+
+def _start_if_wanted(deployment: Deployment, coolify: Coolify) -> None:
     try:
         with with_status_lock(deployment.slot, tries=1) as lease:
             slot = Slot.objects.get(pk=deployment.slot_id)
@@ -102,16 +108,15 @@ def _still_wanted(deployment: Deployment, slot: Slot) -> bool:
 
 def _start(deployment: Deployment, slot: Slot, *, coolify: Coolify, lease: HeldLease) -> None:
     bot = Bot.objects.get(pk=deployment.bot_id)
-    with correlated(bot.correlation_id):
-        try:
-            uuid = _earlier_start(deployment, slot, coolify) or _new_start(
-                deployment, slot, bot, coolify=coolify, lease=lease
-            )
-        except CoolifyError as error:
-            _try_again_later(deployment, error)
-        else:
-            with lease.fenced():
-                _accept(deployment, uuid)
+    try:
+        uuid = _earlier_start(deployment, slot, coolify) or _new_start(
+            deployment, slot, bot, coolify=coolify, lease=lease
+        )
+    except CoolifyError as error:
+        _try_again_later(deployment, error)
+    else:
+        with lease.fenced():
+            _accept(deployment, uuid)
 
 
 def _earlier_start(deployment: Deployment, slot: Slot, coolify: Coolify) -> str:

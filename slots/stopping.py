@@ -6,12 +6,14 @@ import time
 from contextlib import suppress
 
 from django.conf import settings
-from django.db.models import F, Q
+from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Now
 
 from coolify.client import Coolify
+from coolify.correlation import correlated
 from coolify.errors import BudgetExhausted, CoolifyError, NotFound
 from slots.applications import forget_application
+from slots.deployment import Deployment
 from slots.leases import HeldLease, LeaseLost, LeaseNotAcquired, with_status_lock
 from slots.lifecycle import confirm_slot_stopped, handle_slot_error
 from slots.look import Look
@@ -34,13 +36,25 @@ def stop_released(look: Look | None, coolify: Coolify) -> None:
         asked_long_ago = Q(stop_asked_at__lt=Now() - settings.STOP_RETRY_AFTER)
         due = due.filter(Q(stop_attempts=0) | asked_long_ago & Q(seen_gone_since__isnull=True))
     end = time.monotonic() + LONGEST
-    for slot in due.order_by(F("next_try_at").asc(nulls_first=True), "status_since"):
+    in_turn = due.order_by(F("next_try_at").asc(nulls_first=True), "status_since")
+    for slot in in_turn.annotate(last_bot=_last_bot("bot"), story=_last_bot("bot__correlation_id")):
         if time.monotonic() > end:
             break
-        try:
-            _stop(slot, look, coolify)
-        except (LeaseNotAcquired, LeaseLost) as error:
-            logger.info("[Pool] %s is left to somebody else: %s", slot, error)
+        with correlated(slot.story or "", bot=slot.last_bot):
+            _stop_or_leave(slot, look, coolify)
+
+
+def _last_bot(field: str) -> Subquery:
+    """Of the bot that has left the slot: its story goes on until the slot is idle."""
+    starts = Deployment.objects.filter(slot=OuterRef("pk")).order_by("-id")
+    return Subquery(starts.values(field)[:1])
+
+
+def _stop_or_leave(slot: Slot, look: Look | None, coolify: Coolify) -> None:
+    try:
+        _stop(slot, look, coolify)
+    except (LeaseNotAcquired, LeaseLost) as error:
+        logger.info("[Pool] %s is left to somebody else: %s", slot, error)
 
 
 def _stop(slot: Slot, look: Look | None, coolify: Coolify) -> None:

@@ -21,6 +21,7 @@ from slots.models import Slot
 from slots.removal import LONGEST, bring_down, note_coolify_end, pause_after_error
 from slots.starting import ACTOR, condemn, due_deployments
 from slots.status import SlotStatus
+from slots.stories import story_of
 
 logger = logging.getLogger(__name__)
 
@@ -28,16 +29,21 @@ logger = logging.getLogger(__name__)
 def watch(look: Look, coolify: Coolify, *, until: float) -> None:
     """Judge every deployment under way by one look; ask again only where that is unclear."""
     under_way = Deployment.objects.filter(status=DeploymentStatus.IN_PROGRESS, condemned="")
-    for deployment in under_way.select_related("slot").order_by("id"):
+    for deployment in under_way.select_related("slot", "bot").order_by("id"):
         if time.monotonic() > until:
             break
-        try:
+        with story_of(deployment):
             _watch(deployment, look, coolify)
-        except CoolifyError as error:
-            logger.info("[Pool] %s could not be judged: %s", deployment, error)
 
 
 def _watch(deployment: Deployment, look: Look, coolify: Coolify) -> None:
+    try:
+        _judge(deployment, look, coolify)
+    except CoolifyError as error:
+        logger.info("[Pool] %s could not be judged: %s", deployment, error)
+
+
+def _judge(deployment: Deployment, look: Look, coolify: Coolify) -> None:
     slot = deployment.slot
     active = look.active.get(deployment.deployment_uuid)
     if active is not None and active.status == CoolifyStatus.IN_PROGRESS:
@@ -146,21 +152,26 @@ def remove_failed(look: Look | None, coolify: Coolify, *, until: float) -> None:
     failed = due_deployments().filter(~Q(condemned=""), status__in=UNDER_WAY)
     in_turn = failed.order_by(F("next_try_at").asc(nulls_first=True), "id")
     end = min(until, time.monotonic() + LONGEST)
-    for deployment in in_turn.select_related("slot"):
+    for deployment in in_turn.select_related("slot", "bot"):
         if time.monotonic() > end:
             break
-        try:
+        with story_of(deployment):
             _remove_failed(deployment, look, coolify)
-        except CoolifyError as error:
-            logger.warning("[Pool] %s could not be brought down yet: %s", deployment, error)
-            pause = pause_after_error(error, since=deployment.status_since)
-            Deployment.objects.filter(pk=deployment.pk).update(next_try_at=Now() + pause)
-            _give_up_if_late(deployment)
-        except (LeaseNotAcquired, LeaseLost) as error:
-            logger.info("[Pool] %s is left to somebody else: %s", deployment, error)
 
 
 def _remove_failed(deployment: Deployment, look: Look | None, coolify: Coolify) -> None:
+    try:
+        _bring_down(deployment, look, coolify)
+    except CoolifyError as error:
+        logger.warning("[Pool] %s could not be brought down yet: %s", deployment, error)
+        pause = pause_after_error(error, since=deployment.status_since)
+        Deployment.objects.filter(pk=deployment.pk).update(next_try_at=Now() + pause)
+        _give_up_if_late(deployment)
+    except (LeaseNotAcquired, LeaseLost) as error:
+        logger.info("[Pool] %s is left to somebody else: %s", deployment, error)
+
+
+def _bring_down(deployment: Deployment, look: Look | None, coolify: Coolify) -> None:
     with with_status_lock(deployment.slot, tries=1) as lease:
         slot = Slot.objects.get(pk=deployment.slot_id)
         if slot.epoch != deployment.epoch or slot.status != SlotStatus.DEPLOYING:
@@ -199,7 +210,8 @@ def end_pulls(look: Look, coolify: Coolify, *, until: float) -> None:
         if time.monotonic() > until:
             break
         if deployment.deployment_uuid and deployment.deployment_uuid not in look.active:
-            _ask_whether_it_pulls(deployment, coolify)
+            with story_of(deployment):
+                _ask_whether_it_pulls(deployment, coolify)
 
 
 def _ask_whether_it_pulls(deployment: Deployment, coolify: Coolify) -> None:

@@ -22,6 +22,7 @@ from django.db.models.functions import Now
 from bots.models import WebhookDelivery
 from bots.webhooks.sending import Result, post
 from bots.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, sign
+from coolify.correlation import correlated
 
 logger = logging.getLogger(__name__)
 
@@ -142,14 +143,16 @@ def _record(delivery: WebhookDelivery, result: Result) -> None:
         due_at=None if given_up else Now() + pause_after(delivery.attempts),
         last_answer=result.answer,
     )
-    logger.warning(
-        "Webhook of bot #%s for event %s was not delivered at attempt %d%s: %s",
-        delivery.event.bot_id,
-        delivery.event_id,
-        delivery.attempts,
-        ", given up" if given_up else "",
-        result.answer,
-    )
+    bot = delivery.event.bot
+    with correlated(bot.correlation_id, bot=bot.pk):
+        logger.warning(
+            "Webhook of %s for event %s was not delivered at attempt %d%s: %s",
+            bot,
+            delivery.event_id,
+            delivery.attempts,
+            ", given up" if given_up else "",
+            result.answer,
+        )
 
 
 def pause_after(attempts: int) -> timedelta:

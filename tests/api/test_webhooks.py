@@ -20,6 +20,7 @@ from bots.webhooks.addresses import WrongWebhookAddress, check_webhook_address, 
 from bots.webhooks.deliveries import deliver_webhooks, pause_after
 from slots.lifecycle import end_bot
 from tests.api.conftest import MEETING, Api
+from tests.log_lines import log_lines
 
 pytestmark = pytest.mark.django_db
 
@@ -142,6 +143,16 @@ def test_it_is_given_up_after_the_set_number_of_attempts(api, receiver, settings
     api.post("bots", {"meetingUrl": MEETING})
     deliver_webhooks()
     assert WebhookDelivery.objects.filter(due_at=None, delivered_at=None).count() == 2
+
+
+def test_a_failure_is_logged_under_the_id_of_its_bot(api, receiver):
+    receiver.answers = [500, 500]
+    asked = api.post("bots", {"meetingUrl": MEETING}, **{"X-Correlation-Id": "order-4711"})
+    bot_id = asked.json()["bot"]["id"]
+    with log_lines() as lines:
+        deliver_webhooks()
+    assert {(line["correlationId"], line["bot"]) for line in lines} == {("order-4711", bot_id)}
+    assert lines[0]["message"].startswith(f"Webhook of Bot #{bot_id} for event ")
 
 
 def test_pauses_grow_up_to_an_hour():
