@@ -1,5 +1,8 @@
 """One id leads through all of a bot's story, from its request until its slot is idle again."""
 
+import time
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,10 +11,11 @@ from bots.keys import create_api_key
 from bots.models import Bot, BotEvent
 from bots.moves import Outcome, move_bot
 from bots.status import BotStatus
-from coolify.correlation import current_bot, current_correlation_id
+from coolify.correlation import correlated, current_bot, current_correlation_id
 from coolify.errors import Unreachable
 from slots.cordons import cordon_slot
 from slots.deployment import Deployment
+from slots.leases import break_lease, holding_lease
 from slots.lifecycle import (
     assign_bot_to_slot,
     handle_slot_error,
@@ -169,3 +173,18 @@ def test_work_for_a_bot_that_has_been_pruned_goes_on_without_an_id(bot):
     deployment = Deployment(bot_id=bot.pk + 1)
     with story_of(deployment):
         assert current_correlation_id() == ""
+
+
+def test_the_loss_of_a_lease_is_logged_under_the_id_of_its_work():
+    lease = holding_lease("slot:1", ttl=timedelta(milliseconds=200))
+    with log_lines() as lines, correlated(ID, bot=7), lease:
+        break_lease("slot:1")
+        wait_for(lambda: any("while its work went on" in line["message"] for line in lines))
+    assert {(line["correlationId"], line["bot"]) for line in lines} == {(ID, 7)}
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
