@@ -43,10 +43,11 @@ def log_transition(
     transaction.on_commit(lambda: logger.info("%s", line, extra={"fields": fields}))
 
 
+@transaction.atomic
 def note(slot: Slot, reason: str, *, actor: str, coolify_uuid: str = "") -> None:
     """Write down something that happened to a slot without moving it. What is true of it in any
     epoch, such as its new application, is told of the slot as it is now: it may have moved on while
-    Coolify was asked. Within a transaction."""
+    Coolify was asked."""
     uuid = coolify_uuid or slot.coolify_uuid
     slot = Slot.objects.select_for_update().get(pk=slot.pk)
     correlation_id = _correlation_id(slot)
