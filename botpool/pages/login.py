@@ -1,7 +1,7 @@
 """Logging in, with a limit to how often a password can be guessed."""
 
 from datetime import timedelta
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
@@ -76,18 +76,23 @@ def _address(request: HttpRequest | None) -> str:
         return ""
     peer: str = request.META.get("REMOTE_ADDR", "")
     told = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    return told if _is_trusted(peer) and _is_address(told) else peer
+    return (_is_trusted(peer) and _one_spelling(told)) or peer
 
 
 def _is_trusted(peer: str) -> bool:
     # A socket of the host has no address: whoever may open it is trusted.
     trusted = settings.FORWARDED_ALLOW_IPS
-    return not peer or "*" in trusted or peer in trusted
+    return (
+        not peer
+        or "*" in trusted
+        or any(ip_address(peer) in ip_network(each, strict=False) for each in trusted)
+    )
 
 
-def _is_address(text: str) -> bool:
+def _one_spelling(text: str) -> str:
+    """Of an address; empty for what is none, or has more to it than an address."""
     try:
-        ip_address(text)
+        ip = ip_address(text)
     except ValueError:
-        return False
-    return True
+        return ""
+    return "" if "%" in text else str(ip)

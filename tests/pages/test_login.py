@@ -67,12 +67,18 @@ def test_behind_a_proxy_a_strangers_failures_keep_nobody_else_out(client, db, mo
     ("peer", "told", "counted"),
     [
         ("127.0.0.1", "198.51.100.1, 203.0.113.9", "203.0.113.9"),  # what the proxy itself saw
+        ("127.0.0.1", "2001:DB8:0::9", "2001:db8::9"),  # one spelling
         ("127.0.0.1", "nonsense", "127.0.0.1"),
+        ("127.0.0.1", f"fe80::1%{'x' * 200}", "127.0.0.1"),
+        ("10.1.2.3", "203.0.113.9", "203.0.113.9"),  # of a network of proxies
         ("127.0.0.1", "", "127.0.0.1"),
         ("192.0.2.1", "203.0.113.9", "192.0.2.1"),  # not a proxy of ours
     ],
 )
-def test_the_address_that_counts_is_one_that_cannot_be_made_up(client, db, peer, told, counted):
+def test_the_address_that_counts_is_one_that_cannot_be_made_up(
+    client, db, settings, peer, told, counted
+):
+    settings.FORWARDED_ALLOW_IPS = ["127.0.0.1", "10.0.0.0/8"]
     attempt(client, "guess", forwarded_for=told, peer=peer)
     assert LoginFailure.objects.get().address == counted
 
