@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -24,12 +25,19 @@ class WrongValue(SystemExit):
         super().__init__(f"botpool: {name} is {value}; allowed: {allowed}")
 
 
-def _read(name: str, reader: Callable[[], T], allowed: str, valid: Callable[[T], bool]) -> T:
+def _read(
+    name: str,
+    reader: Callable[[], T],
+    allowed: str,
+    valid: Callable[[T], bool],
+    *,
+    secret: bool = False,
+) -> T:
     with suppress(ValueError):  # those of environs are such, too
         value = reader()
         if valid(value):
             return value
-    raise WrongValue(name, allowed)
+    raise WrongValue(name, allowed, secret=secret)
 
 
 def number(name: str, default: int, *, low: int, high: int) -> int:
@@ -89,19 +97,30 @@ def matching(name: str, default: str, *, valid: Callable[[str], bool], allowed: 
 
 
 def url(
-    name: str, default: str = "", *, schemes: Sequence[str] = ("http", "https"), ending: str = ""
+    name: str,
+    default: str = "",
+    *,
+    schemes: Sequence[str] = ("http", "https"),
+    ending: str = "",
+    secret: bool = False,
 ) -> str:
+    """`secret`: there may be a password in it, so a wrong one is not shown."""
     allowed = f"an address that begins with {' or '.join(f'{s}://' for s in schemes)}"
     if ending:
         allowed += f" and ends with {ending}"
 
     def valid(value: str) -> bool:
         parts = urlsplit(value)
-        return not value or (
-            parts.scheme in schemes and bool(parts.hostname) and value.endswith(ending)
-        )
+        place = parts.path if parts.scheme == "unix" else parts.hostname
+        return not value or (parts.scheme in schemes and bool(place) and value.endswith(ending))
 
-    return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid)
+    return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid, secret=secret)
+
+
+def is_network(word: str) -> bool:
+    with suppress(ValueError):
+        return word == "*" or bool(ip_network(word, strict=False))
+    return False
 
 
 def data_dir() -> Path:

@@ -8,6 +8,8 @@ import logging
 import re
 from datetime import UTC, datetime
 
+from django.conf import settings
+
 from coolify.correlation import current_bot, current_correlation_id
 
 # C0 and C1 control characters and Unicode's own line ends: a reason given by somebody else must
@@ -28,9 +30,13 @@ def one_line(text: str) -> str:
 # Coolify's webhook has its secret in its path, and Django logs the paths that it refuses: also
 # those that only look like it, where somebody has made a mistake in the address.
 _SECRET_PATH = re.compile(r"(coolify/+webhook/+).+", re.IGNORECASE)
+SHORTEST_SECRET = 8  # a shorter one would be found in words that have nothing to do with it
 
 
 def without_secret(text: str) -> str:
+    secret = settings.COOLIFY_WEBHOOK_SECRET
+    if len(secret) >= SHORTEST_SECRET:
+        text = text.replace(secret, "…")
     return _SECRET_PATH.sub(r"\1…", text)
 
 

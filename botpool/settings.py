@@ -40,7 +40,12 @@ HTTPS = PUBLIC_URL.startswith("https://")
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 # The proxies whose word on a client's address counts; ops/gunicorn.conf.py trusts the same ones.
-FORWARDED_ALLOW_IPS = env.words("FORWARDED_ALLOW_IPS", ["127.0.0.1"])
+FORWARDED_ALLOW_IPS = env.words(
+    "FORWARDED_ALLOW_IPS",
+    ["127.0.0.1"],
+    valid=env.is_network,
+    allowed="addresses and networks of proxies, such as 127.0.0.1,10.0.0.0/8, or *",
+)
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 # For this host alone: what else its domain holds, and whether browsers are to know it by heart, is
 # for its owner to say, so `check --deploy` does not ask for subdomains (W005) and preload (W021).
@@ -69,7 +74,8 @@ def _database_from_url(url: str) -> dict:
     try:
         parts = urlsplit(url)
         # The password was cut at its / or #, and what was before it is no host and port.
-        if "@" in parts.path + parts.fragment and "@" not in parts.netloc:
+        rest = parts.path + parts.fragment
+        if "@" in rest or ("@" in parts.query and "@" not in parts.netloc):
             raise wrong
         return dict(dj_database_url.parse(url))
     except ValueError:
@@ -229,8 +235,8 @@ API_RATE_LIMIT = env.number("API_RATE_LIMIT", 6_000, low=0, high=10_000_000)
 # A part of an address, so it takes what stands for itself there.
 COOLIFY_WEBHOOK_SECRET = env.secret(
     "COOLIFY_WEBHOOK_SECRET",
-    valid=lambda secret: bool(re.fullmatch(r"[\w-][\w.~+=-]*", secret, re.ASCII)),
-    allowed="letters, digits and _ - . ~ + = only, such as `openssl rand -hex 32` prints",
+    valid=lambda secret: bool(re.fullmatch(r"(?!\.{1,2}$)[\w.~+=!$&'()*,;:@-]+", secret, re.A)),
+    allowed="letters, digits and -._~+=!$&'()*,;:@ only, such as `openssl rand -hex 32` prints",
 ) or read_or_make(DATA_DIR / "coolify_webhook_secret")
 WEBHOOK_ALLOW_PRIVATE = env.flag("WEBHOOK_ALLOW_PRIVATE", False)
 WEBHOOK_INTERVAL = env.milliseconds("WEBHOOK_INTERVAL", 1_000)
@@ -238,7 +244,7 @@ WEBHOOK_ATTEMPTS = env.number("WEBHOOK_ATTEMPTS", 12, low=1, high=100)
 
 # --- Tasks -----------------------------------------------------------------------------------
 
-REDIS_URL = env.url("REDIS_URL", schemes=("redis", "rediss", "unix"))
+REDIS_URL = env.url("REDIS_URL", schemes=("redis", "rediss", "unix"), secret=True)
 Q_CLUSTER = {
     "name": "botpool",
     "label": "Tasks",

@@ -71,11 +71,12 @@ def test_coolifys_secret_is_in_no_log(db, settings, everything_logged, method):
     assert settings.COOLIFY_WEBHOOK_SECRET not in everything_logged.text
 
 
-@pytest.mark.parametrize("path", ["/coolify/webhook/{}", "/admin/coolify/webhook/{}"])
+@pytest.mark.parametrize("path", ["/coolify/webhook/{}", "/webhook/{}", "/coolify-webhooks/{}/"])
 @pytest.mark.parametrize("method", ["POST", "GET"])
 def test_coolifys_secret_is_in_no_log_where_its_address_is_wrong(db, settings, path, method):
     with log_lines() as lines:
         Api().call(method, path.format(settings.COOLIFY_WEBHOOK_SECRET))
+    assert "Not Found" in str(lines)
     assert settings.COOLIFY_WEBHOOK_SECRET not in str(lines)
 
 

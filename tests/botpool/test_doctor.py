@@ -75,7 +75,7 @@ def test_it_names_the_abilities_that_the_token_lacks(simulator, capsys):
 def test_a_coolify_that_wants_no_more_calls_is_busy_and_not_at_fault(simulator, capsys):
     everything_runs()
     with SimulatorControl(simulator.url) as control:
-        control.answer_with(429)
+        control.answer_with(429, retry_after=60)
         code, out = consult(capsys)
     assert (code, "FAULT" in out) == (0, False), out
     assert re.search(r"skip   Coolify: could not be asked: busy, ask again in \d+ s", out)

@@ -55,12 +55,15 @@ def read(**environment):
         ("COOLIFY_SERVER_UUID", ",,", "one or several"),
         ("MAX_POOL_SIZE_ZOMM", "5", "MAX_POOL_SIZE_TEAMS, MAX_POOL_SIZE_ZOOM"),
         ("SECRET_KEY", "50 random characters, the same for all parts", "without spaces"),
-        ("COOLIFY_WEBHOOK_SECRET", "Zm9v/YmFy", "letters, digits and _ - . ~ + = only"),
-        ("COOLIFY_WEBHOOK_SECRET", "what?", "letters, digits and _ - . ~ + = only"),
-        ("COOLIFY_WEBHOOK_SECRET", "random characters", "letters, digits and _ - . ~ + = only"),
+        ("COOLIFY_WEBHOOK_SECRET", "Zm9v/YmFy", "letters, digits and -._~"),
+        ("COOLIFY_WEBHOOK_SECRET", "what?", "letters, digits and -._~"),
+        ("COOLIFY_WEBHOOK_SECRET", "random characters", "letters, digits and -._~"),
         ("DATABASE_URL", "postgres://bp:a/b@db:5432/pool", "percent-encoded: / as %2F"),
         ("DATABASE_URL", "postgres://bp:a#b@db:5432/pool", "percent-encoded: / as %2F"),
         ("DATABASE_URL", "postgres://bp:1/2@db:5432/pool", "percent-encoded: / as %2F"),
+        ("DATABASE_URL", "postgres://bp:12?b@db:5432/pool", "percent-encoded: / as %2F"),
+        ("DATABASE_URL", "postgres://bp:p@ss/w@db:5432/pool", "percent-encoded: / as %2F"),
+        ("FORWARDED_ALLOW_IPS", "proxy.example", "addresses and networks"),
         ("BOT_IMAGE_MEET", "bot:1", "BOT_IMAGE_GOOGLE_MEET, BOT_IMAGE_TEAMS"),
     ],
 )
@@ -76,7 +79,7 @@ def test_a_wrong_value_is_shown():
     assert "'many'" in start(MAX_POOL_SIZE="many").stderr
 
 
-@pytest.mark.parametrize("name", ["SECRET_KEY", "COOLIFY_WEBHOOK_SECRET"])
+@pytest.mark.parametrize("name", ["SECRET_KEY", "COOLIFY_WEBHOOK_SECRET", "REDIS_URL"])
 def test_a_wrong_secret_is_not_shown(name):
     done = start(**{name: "hunter /2"})
     assert done.returncode == 1
@@ -100,6 +103,15 @@ def test_a_host_may_be_a_name_a_domain_a_number_all_or_none(host):
         "botpool.example"
         in read(ALLOWED_HOSTS=host, BOTPOOL_PUBLIC_URL="http://botpool.example")["ALLOWED_HOSTS"]
     )
+
+
+@pytest.mark.parametrize("secret", ["+abc", "a!b", "Zm9v+YmFy=="])
+def test_the_secret_of_the_webhook_may_be_all_that_stands_for_itself_in_a_path(secret):
+    assert read(COOLIFY_WEBHOOK_SECRET=secret)["COOLIFY_WEBHOOK_SECRET"] == secret
+
+
+def test_redis_may_be_a_socket():
+    assert read(REDIS_URL="unix:///run/redis.sock")["REDIS_URL"] == "unix:///run/redis.sock"
 
 
 def test_each_platform_can_have_a_size_of_its_own():
