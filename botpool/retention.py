@@ -48,6 +48,7 @@ class History:
         return {
             "keep": getattr(settings, self.keep) if self.keep else timedelta(),
             "without_deed": min(KEEP_WITHOUT_DEED, settings.KEEP_FINDINGS),
+            "warm_for": settings.IMAGE_WARM_FOR,
             "batch": settings.PRUNE_BATCH,
         }
 
@@ -133,11 +134,11 @@ HISTORIES = (
         old="action_time < clock_timestamp() - %(keep)s",
     ),
     History(
-        # No longer warm, and not used for as long as deployments are remembered.
+        # Not used for as long as deployments are remembered, and no longer warm.
         name="images",
         keep="KEEP_DEPLOYMENTS",
         table="slots_warmimage",
-        old="""warmed_at < clock_timestamp() - %(keep)s AND NOT EXISTS (
+        old="""warmed_at < clock_timestamp() - greatest(%(keep)s, %(warm_for)s) AND NOT EXISTS (
             SELECT FROM slots_deployment AS deployment
             WHERE deployment.image = slots_warmimage.image
                 AND deployment.server_uuid = slots_warmimage.server_uuid
