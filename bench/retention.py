@@ -170,7 +170,7 @@ def _pruning() -> list[Row]:
         ),
         Row(
             figure="pruning, beside that load",
-            value=f"{deleted / seconds:,.0f} bots/s with all their history",
+            value=f"{deleted / seconds:,.0f} bots/s with their events",
             reference="100 bots/s, more than any pool ends",
             ratio=deleted / seconds / 100,
             aim="at least 1",
