@@ -25,11 +25,15 @@ COPY --from=build /venv /venv
 WORKDIR /app
 COPY manage.py pyproject.toml ./
 COPY ops/start.sh ops/gunicorn.conf.py ops/healthy.py ops/
-COPY botpool botpool
-COPY bots bots
-COPY slots slots
-COPY queues queues
+COPY core core
 COPY coolify coolify
+COPY bots bots
+COPY queues queues
+COPY slots slots
+COPY pool pool
+COPY api api
+COPY dashboard dashboard
+COPY botpool botpool
 COPY templates templates
 COPY static static
 USER 10001:10001

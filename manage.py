@@ -4,6 +4,6 @@ import sys
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "botpool.settings")
-    from botpool.entry import main
+    from botpool.runtime.command_line import main
 
     main(sys.argv)

@@ -65,7 +65,7 @@ def _run(names: list[str], *, data_dir: Path) -> tuple[str, list[Row]]:
     os.environ["LOG_LEVEL"] = "ERROR"
     os.environ["MAX_POOL_SIZE"] = "10000"
     os.environ["DJANGO_SETTINGS_MODULE"] = "botpool.settings"
-    from botpool import postgres
+    from botpool.runtime.postgres import server as postgres
 
     with postgres.running(data_dir):
         import django

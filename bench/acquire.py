@@ -17,13 +17,9 @@ from bots.models import Bot
 from bots.moves import _MOVE as MOVE_BOT
 from bots.moves import Outcome
 from bots.status import BotStatus
-from slots.claims import _CLAIM_IDLE
-from slots.lifecycle import (
-    _RECORD_ASSIGNMENT,
-    assign_bot_to_slot,
-    confirm_slot_stopped,
-    release_bot_from_slot,
-)
+from pool.assign import _RECORD_ASSIGNMENT, assign_bot_to_slot
+from pool.claim import _CLAIM_IDLE
+from pool.lifecycle import confirm_slot_stopped, release_bot_from_slot
 from slots.moves import _MOVE as MOVE_SLOT
 from slots.status import SlotStatus
 
@@ -242,7 +238,7 @@ def _drain_statements() -> str:
         sent.append(context["cursor"].cursor._query.query.decode())
         return result
 
-    from queues.drain import drain
+    from pool.drain import drain
 
     with connection.execute_wrapper(note):
         drain("google-meet")

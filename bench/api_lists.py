@@ -10,8 +10,8 @@ from statistics import median
 from django.db import connection
 from django.test import Client
 
+from api.keys import create_api_key
 from bench.table import Row
-from bots.keys import create_api_key
 
 FEW, MANY = 2_000, 1_000_000
 CALLS = 40

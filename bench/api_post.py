@@ -21,8 +21,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from api.keys import create_api_key
 from bench.table import Row
-from bots.keys import create_api_key
 
 CLIENTS = (1, 8, 32)
 SECONDS = 3.0

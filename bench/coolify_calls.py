@@ -16,17 +16,17 @@ from django.test import override_settings
 from bench.table import Row
 from bots.models import Bot
 from bots.moves import Outcome
-from bots.request import BotRequest, request_bot
 from bots.status import BotStatus
 from coolify.shared import shared_coolify
 from coolify.simulator.control_client import SimulatorControl
 from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER, DEFAULT_TOKEN, Settings
 from coolify.simulator.simulator import Simulator
-from slots.descriptions import sync_descriptions
-from slots.lifecycle import end_bot, get_slot_for_bot, mark_slot_running
+from pool.controller.descriptions import sync_descriptions
+from pool.controller.passes import tend_slots
+from pool.lifecycle import end_bot, get_slot_for_bot, mark_slot_running
+from pool.reconciler.reconcile import reconcile
+from pool.request import BotRequest, request_bot
 from slots.models import Slot
-from slots.reconciling import reconcile
-from slots.tending import tend_slots
 
 SPEED = 20
 ENDING_TOGETHER = 10

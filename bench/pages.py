@@ -14,7 +14,7 @@ from django.db import connection
 from django.test import Client
 
 from bench.table import Row
-from bots.request import BotRequest, request_bot
+from pool.request import BotRequest, request_bot
 
 SLOTS = 100
 CALLS = 30

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from botpool.postgres import _binary
+from botpool.runtime.postgres.server import _binary
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from django.db import connection
 from bench.table import Row
 from bots.moves import Outcome
 from bots.status import BotStatus
-from slots.lifecycle import confirm_slot_stopped, release_bot_from_slot
+from pool.lifecycle import confirm_slot_stopped, release_bot_from_slot
 from slots.models import Slot
 
 FEW, MANY = 100, 100_000
@@ -75,7 +75,7 @@ def _fill(waiters: int) -> None:
         cursor.execute(_SLOTS, {"count": SLOTS})
     _join_at_the_end(waiters + SLOTS)
     # All slots are given out once, so that from here on one has to be freed for each waiter.
-    from queues.drain import drain
+    from pool.drain import drain
 
     assert len(drain("google-meet")) == SLOTS
 

@@ -12,7 +12,7 @@ from statistics import median, quantiles
 
 from bench.queue_days import DAYS, START, STOP, Day, Seen, Simulation
 from bench.table import Row
-from queues.estimate import Measured, Outlook, PoolState
+from pool.waiting.estimate import Measured, Outlook, PoolState
 
 SEEDS = (1, 2, 3)
 ASKED = 500

@@ -21,13 +21,13 @@ import requests
 from django.conf import settings
 from django.db import connection
 
+from api.keys import create_api_key
 from bench.table import Row
-from botpool.addresses import serves_http
-from botpool.sql import fetch_all
-from bots.keys import create_api_key
+from botpool.runtime.ports import serves_http
 from coolify.simulator.control_client import SimulatorControl
 from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER, DEFAULT_TOKEN, Settings
 from coolify.simulator.simulator import Simulator
+from core.sql import fetch_all
 from queues.models import QueueEntry
 from slots.models import SlotTransition
 

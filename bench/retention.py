@@ -14,12 +14,12 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
+from api.keys import create_api_key
 from bench.acquire import BOTS_PER_CLIENT, _cycle, _fill
 from bench.clients import measure
 from bench.table import Row
-from botpool.counting import count_history
-from botpool.retention import prune
-from bots.keys import create_api_key
+from botpool.telemetry.counters import count_history
+from botpool.telemetry.retention import prune
 
 HISTORY = 1_000_000
 CLIENTS = 4

@@ -1,10 +1,9 @@
 from typing import Any
 
-from django.apps import AppConfig, apps
+from django.apps import AppConfig
 from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
-from django.db.models.signals import post_migrate
 
 
 class BotpoolConfig(AppConfig):
@@ -12,11 +11,7 @@ class BotpoolConfig(AppConfig):
     verbose_name = "Botpool"
 
     def ready(self) -> None:
-        from botpool.roles import make_roles
-
         connection_created.connect(limit_idle_transactions)
-        # Once per migration, and after the apps whose permissions the roles are made of.
-        post_migrate.connect(make_roles, sender=apps.get_app_config("sessions"))
 
 
 def limit_idle_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:

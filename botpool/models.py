@@ -1,8 +1,9 @@
-from django.conf import settings
-from django.db import models
-from django.db.models.functions import Now
+"""All models with the label `botpool`; each is defined beside the code that uses it."""
 
-from botpool.tally import Tally, TallyMark
+from botpool.telemetry.counter import Tally, TallyMark
+from core.jobs.periodic import PeriodicWork
+from core.jobs.ticker import TickerLease
+from dashboard.models import LoginFailure, OperatorAction, PoolSample
 
 __all__ = [
     "LoginFailure",
@@ -13,116 +14,3 @@ __all__ = [
     "TallyMark",
     "TickerLease",
 ]
-
-
-class PeriodicWork(models.Model):
-    """What is known of one kind of periodic work. All times are the database's."""
-
-    name = models.CharField(max_length=60, primary_key=True)
-
-    nudged_at = models.DateTimeField(null=True)
-    asked_at = models.DateTimeField(null=True, help_text="Since when a run is asked for.")
-    look_again_at = models.DateTimeField(null=True, help_text="When to ask if its task was lost.")
-    receipt = models.TextField(blank=True, help_text="The broker's handle of its task.")
-
-    started_at = models.DateTimeField(null=True)
-    running_until = models.DateTimeField(null=True, help_text="When a run counts as dead.")
-    running_by = models.CharField(max_length=32, blank=True)
-
-    finished_at = models.DateTimeField(null=True)
-    failed_at = models.DateTimeField(null=True)
-    duration = models.DurationField(null=True)
-    error = models.TextField(blank=True)
-
-    class Meta:
-        verbose_name_plural = "periodic work"
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class TickerLease(models.Model):
-    """Which ticker leads: the one named here, as long as it has been seen lately."""
-
-    id = models.BooleanField(primary_key=True, default=True)
-    holder = models.CharField(max_length=200, blank=True)
-    seen_at = models.DateTimeField(null=True)
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(condition=models.Q(id=True), name="there_is_one_ticker_lease")
-        ]
-
-    def __str__(self) -> str:
-        return self.holder or "nobody"
-
-
-class OperatorAction(models.Model):
-    """What somebody did to the pool by hand, to what, why, and what came of it."""
-
-    at = models.DateTimeField(db_default=Now())
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    username = models.CharField(max_length=150)
-    action = models.CharField(max_length=40)
-    target = models.CharField(max_length=200)
-    reason = models.TextField()
-    done = models.BooleanField(help_text="Not done: what it was meant for had changed meanwhile.")
-    outcome = models.TextField(blank=True)
-
-    class Meta:
-        indexes = [models.Index(name="operator_action_by_target", fields=["target", "-id"])]
-        permissions = [
-            ("view_pool", "Can see the pool"),
-            ("operate_pool", "Can act on slots, bots and the queue"),
-            ("administer_pool", "Can change pools, delete slots and break leases"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.username}: {self.action} {self.target}"
-
-
-class PoolSample(models.Model):
-    """How one pool stood in one minute, for the charts of the last hours."""
-
-    platform = models.CharField(max_length=20)
-    minute = models.DateTimeField()
-    idle = models.PositiveIntegerField(default=0)
-    deploying = models.PositiveIntegerField(default=0)
-    busy = models.PositiveIntegerField(default=0)
-    stopping = models.PositiveIntegerField(default=0)
-    error = models.PositiveIntegerField(default=0)
-    waiting = models.PositiveIntegerField(default=0)
-    wait_p50 = models.FloatField(null=True, help_text="Seconds, of those who got a slot.")
-    wait_p95 = models.FloatField(null=True)
-    start_warm = models.FloatField(null=True, help_text="Seconds from slot to running, median.")
-    start_cold = models.FloatField(null=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                name="one_sample_per_pool_and_minute", fields=["platform", "minute"]
-            )
-        ]
-        indexes = [models.Index(name="sample_by_minute", fields=["minute"])]
-
-    def __str__(self) -> str:
-        return f"{self.platform} at {self.minute:%H:%M}"
-
-
-class LoginFailure(models.Model):
-    """A failed login, counted against the name and the address it came from."""
-
-    at = models.DateTimeField(db_default=Now())
-    username = models.CharField(max_length=150)
-    address = models.CharField(max_length=64)
-
-    class Meta:
-        indexes = [
-            models.Index(name="login_failure_by_name", fields=["username", "at"]),
-            models.Index(name="login_failure_by_address", fields=["address", "at"]),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.username} from {self.address}"

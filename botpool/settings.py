@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import dj_database_url
 
-from botpool import environment as env
-from botpool import postgres
-from botpool.secrets import read_or_make
+from botpool.runtime.postgres import server as postgres
+from botpool.runtime.secret_files import read_or_make
+from core import environment as env
 
 BASE_DIR = env.BASE_DIR
 DATA_DIR = env.data_dir()
@@ -208,7 +208,7 @@ RECONCILE_LOCK_TTL = env.milliseconds("RECONCILE_LOCK_TTL", 5_000)
 # A pass that would touch more of the held slots than this, and more than two, touches none.
 RECONCILE_MAX_PERCENT = env.number("RECONCILE_MAX_PERCENT", 20, low=0, high=100)
 # How long Coolify must have shown it without a break; its statuses may be a minute old. Against a
-# bot it has to last longer than a gap of ours explains its silence, 120 s (slots.uptime).
+# bot it has to last longer than a gap of ours explains its silence, 120 s (hearing.py).
 CONTAINER_EVIDENCE = env.milliseconds("CONTAINER_EVIDENCE", 75_000)
 # A longer time in which Botpool was not seen to hear its bots starts their clocks afresh; 90 s.
 HEARING_GAP = env.milliseconds("HEARING_GAP", max(1, int(HEARTBEAT_TIMEOUT.total_seconds() * 300)))
@@ -262,10 +262,11 @@ Q_CLUSTER = {
     **(
         {"redis": REDIS_URL}
         if REDIS_URL
-        else {"orm": "default", "broker_class": "botpool.broker.DatabaseBroker"}
+        else {"orm": "default", "broker_class": "core.jobs.broker.DatabaseBroker"}
     ),
 }
 
+PERIODIC_WORK = "botpool.schedule.WORKS"
 WORKER_HEARTBEAT_INTERVAL = env.milliseconds("WORKER_HEARTBEAT_INTERVAL", 5_000)
 WORKER_SILENCE_LIMIT = env.milliseconds("WORKER_SILENCE_LIMIT", 30_000)
 SAMPLE_INTERVAL = env.milliseconds("SAMPLE_INTERVAL", 20_000)
@@ -302,9 +303,10 @@ ROOT_URLCONF = "botpool.urls"
 WSGI_APPLICATION = "botpool.wsgi.application"
 INSTALLED_APPS = [
     "botpool",
-    "bots",
+    "dashboard",
     "slots",
     "queues",
+    "bots",
     "coolify",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -317,12 +319,12 @@ INSTALLED_APPS = [
     "ninja",  # its pages and scripts for /api/v1/docs
 ]
 MIDDLEWARE = [
-    "botpool.correlation.CorrelationMiddleware",
-    "bots.api.problems.ProblemMiddleware",
+    "botpool.middleware.CorrelationMiddleware",
+    "api.problems.ProblemMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "botpool.refusals.ProbeMiddleware",
-    "botpool.refusals.NulMiddleware",
+    "botpool.middleware.ProbeMiddleware",
+    "botpool.middleware.NulMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -330,7 +332,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "botpool.pages.policy.ContentPolicyMiddleware",
+    "dashboard.policy.ContentPolicyMiddleware",
 ]
 TEMPLATES = [
     {
@@ -377,10 +379,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "text": {"()": "botpool.logs.TextFormatter"},
-        "json": {"()": "botpool.logs.JsonFormatter"},
+        "text": {"()": "core.logs.TextFormatter"},
+        "json": {"()": "core.logs.JsonFormatter"},
     },
-    "filters": {"without_traceback": {"()": "botpool.logs.WithoutTraceback"}},
+    "filters": {"without_traceback": {"()": "core.logs.WithoutTraceback"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
@@ -390,6 +392,16 @@ LOGGING = {
     }
     | {
         name: {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False}
-        for name in ("botpool", "bots", "slots", "queues", "coolify")
+        for name in (
+            "api",
+            "botpool",
+            "bots",
+            "coolify",
+            "core",
+            "dashboard",
+            "pool",
+            "queues",
+            "slots",
+        )
     },
 }

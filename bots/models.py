@@ -3,8 +3,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from botpool.constraints import allowed_moves
 from bots.status import MOVES, TERMINAL, BotStatus, FailureKind, Platform
+from core.constraints import allowed_moves
 
 HIGHEST_PRIORITY_NUMBER = 1000
 

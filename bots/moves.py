@@ -6,9 +6,9 @@ from typing import Any
 
 from django.db import transaction
 
-from botpool.sql import fetch_one
 from bots.models import Bot
 from bots.status import TERMINAL, BotStatus, FailureKind, statuses_that_may_become
+from core.sql import fetch_one
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from django.conf import settings
 from django.utils import timezone
 
+from coolify.client.resources import Server
 from coolify.models import ServerReading
-from coolify.resources import Server
 
 # Coolify's own defaults.
 DEFAULT_CONCURRENT_BUILDS = 2

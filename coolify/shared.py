@@ -6,7 +6,7 @@ from functools import cache
 
 from django.conf import settings
 
-from coolify.budget import Governor
+from coolify.budget.governor import Governor
 from coolify.client import Coolify
 
 

@@ -5,7 +5,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect, QueryDict
 
-from botpool.admin import ActionPermission, ReadOnlyAdmin
+from core.admin import ActionPermission, ReadOnlyAdmin
 from queues.models import QueueEntry
 
 

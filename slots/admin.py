@@ -1,7 +1,7 @@
 from django.contrib import admin
 
-from botpool.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
-from slots.descriptions import wanted_description
+from core.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
+from slots.description import wanted_description
 from slots.models import Deployment, Finding, Lease, Pool, Slot, SlotTransition, WarmImage, Watch
 from slots.status import SlotStatus
 

@@ -4,7 +4,7 @@ import logging
 
 from django.db import transaction
 
-from coolify.correlation import current_correlation_id
+from core.correlation import current_correlation_id
 from slots.models import Slot, SlotTransition
 
 logger = logging.getLogger(__name__)

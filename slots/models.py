@@ -2,12 +2,12 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from botpool.constraints import allowed_moves
 from bots.models import Bot
 from bots.status import Platform
+from core.constraints import allowed_moves
+from core.leases import Lease
 from slots.deployment import Deployment, WarmImage, Watch
 from slots.finding import Finding
-from slots.lease import Lease
 from slots.status import HELD, MOVES, ContainerStatus, SlotStatus
 from slots.uptime import Uptime
 
@@ -43,7 +43,7 @@ class Slot(models.Model):
 
     `assigned_bot` is the only truth about who holds it. Each assignment and each release raises
     `epoch`: a Slot instance in hand means the slot *as it was read*, and the functions in
-    slots.lifecycle change nothing if it has moved on since.
+    pool.lifecycle change nothing if it has moved on since.
     """
 
     platform = models.CharField(max_length=20, choices=Platform)
@@ -136,7 +136,7 @@ class Slot(models.Model):
             ),
         ]
         indexes = [
-            # The order in which idle slots are given out; see slots.claims.
+            # The order in which idle slots are given out; see pool.claim.
             models.Index(
                 F("platform"),
                 F("last_used_at").asc(nulls_first=True),

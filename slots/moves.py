@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from botpool.sql import fetch_one
-from coolify.correlation import current_correlation_id
+from core.correlation import current_correlation_id
+from core.sql import fetch_one
 from slots.deployment import DeploymentStatus
 from slots.history import log_transition
 from slots.models import Slot

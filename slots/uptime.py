@@ -1,27 +1,4 @@
-"""Since when Botpool has been able to hear its bots, without a break.
-
-A bot's silence means something only while there was somebody to hear it. What proves that is a
-bot's heartbeat, or an answer to our own question under the very address at which bots call. A
-client's call proves nothing: it may have come by another way.
-"""
-
-import logging
-from datetime import datetime, timedelta
-
-import requests
-from django.conf import settings
 from django.db import models
-from django.db.models import Max
-
-from botpool.clock import database_now
-from bots.models import Bot
-from bots.status import TERMINAL
-
-logger = logging.getLogger(__name__)
-
-PROBE_TIMEOUT = 3.0
-# Reasons not to be ready for which calls of bots are not recorded either.
-DEAF = frozenset({"database", "migrations"})
 
 
 class Uptime(models.Model):
@@ -32,56 +9,3 @@ class Uptime(models.Model):
 
     def __str__(self) -> str:
         return f"{self.since} to {self.until}"
-
-
-def hearing_since() -> datetime | None:
-    """Since when every call of a bot could be heard; None if none could be heard just now."""
-    now = database_now()
-    heard_at = _last_proof(now)
-    last = Uptime.objects.order_by("-until").first()
-    if heard_at is None or now - heard_at > _gap():
-        return None
-    if last is None or heard_at - last.until > _gap():
-        Uptime.objects.filter(until__lt=now - settings.KEEP_FINDINGS).delete()
-        last = Uptime.objects.create(since=heard_at, until=heard_at)
-    elif heard_at > last.until:
-        Uptime.objects.filter(pk=last.pk).update(until=heard_at)
-    return last.since
-
-
-def _last_proof(now: datetime) -> datetime | None:
-    """The question costs a call, so it is asked only where nothing was heard for a while."""
-    alive = Bot.objects.exclude(status__in=TERMINAL)
-    heard_at: datetime | None = alive.aggregate(at=Max("last_heartbeat_at"))["at"]
-    if heard_at is not None and now - heard_at < _gap() / 4:
-        return heard_at
-    return now if web_answers() else heard_at
-
-
-def _gap() -> timedelta:
-    """Passes that are far apart leave gaps of their own, which prove nothing."""
-    return max(settings.HEARING_GAP, 3 * settings.RECONCILE_INTERVAL)
-
-
-def explicable_silence() -> timedelta:
-    """For so long a living bot may go unheard in a gap of ours that was too short to be noticed:
-    the gap itself, and the heartbeats before and after it."""
-    return _gap() * 4 / 3
-
-
-def web_answers() -> bool:
-    """Whether Botpool itself answers where bots call it. A proxy's error page is no answer."""
-    try:
-        with requests.Session() as session:
-            session.trust_env = False  # as bots come: by no proxy of this machine
-            answer = session.get(
-                f"{settings.PUBLIC_URL}/readyz", timeout=PROBE_TIMEOUT, allow_redirects=False
-            )
-        told = answer.json()
-    except (requests.RequestException, ValueError) as error:
-        logger.info("Botpool does not answer at %s: %s", settings.PUBLIC_URL, error)
-        return False
-    if not isinstance(told, dict) or "ready" not in told:
-        return False
-    # Without its database it answers bots, too, but writes nothing down.
-    return not DEAF.intersection(told.get("reasons") or {})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from botpool import postgres
+from botpool.runtime.postgres import server as postgres
 
 _data_dir = Path(tempfile.mkdtemp(prefix="botpool-test-"))
 _data_dir.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from botpool.logs import JsonFormatter
+from core.logs import JsonFormatter
 
-OURS = ("botpool", "bots", "slots", "queues", "coolify")
+OURS = ("api", "botpool", "bots", "coolify", "core", "dashboard", "pool", "queues", "slots")
 
 
 class _Lines(logging.Handler):

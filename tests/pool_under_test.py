@@ -8,12 +8,12 @@ from typing import Any
 from django.conf import settings
 
 from bots.models import Bot
-from bots.request import BotRequest, request_bot
 from bots.status import BotStatus, Platform
 from coolify.simulator.control_client import SimulatorControl
 from coolify.simulator.simulator import Simulator
+from pool.controller.passes import tend_slots
+from pool.request import BotRequest, request_bot
 from slots.models import Slot
-from slots.tending import tend_slots
 from tests.invariants import broken_rules
 
 SHORT = {

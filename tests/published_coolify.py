@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from coolify.simulator.api import PREFIX
+from coolify.simulator.http.api import PREFIX
 from coolify.simulator.messages import Answer, Request
 
 PUBLISHED = Path(__file__).parents[2] / "shared" / "coolify" / "openapi-subset.json"

@@ -6,10 +6,10 @@ from django.db import connection
 
 from bots.models import Bot
 from bots.moves import Outcome
-from bots.request import BotRequest, request_bot
 from bots.status import BotStatus, Platform
+from pool.lifecycle import confirm_slot_stopped, get_slot_for_bot, release_bot_from_slot
+from pool.request import BotRequest, request_bot
 from queues.models import QueueEntry
-from slots.lifecycle import confirm_slot_stopped, get_slot_for_bot, release_bot_from_slot
 from slots.models import Slot, SlotTransition
 
 ADDRESS = "https://meet.google.com/abc-defg-hij"

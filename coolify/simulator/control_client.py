@@ -3,7 +3,7 @@ from typing import Any
 
 import requests
 
-from coolify.simulator.control import CONTROL
+from coolify.simulator.http.control import CONTROL
 
 
 class SimulatorControl:

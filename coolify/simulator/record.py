@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from coolify.simulator.rows import Container
-from coolify.simulator.world import World
+from coolify.simulator.world.rows import Container
+from coolify.simulator.world.world import World
 
 SECRETS = {"environment", "token", "log"}
 

@@ -3,30 +3,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from coolify.simulator.agent import Agent
-from coolify.simulator.api import PREFIX, Api, Route
-from coolify.simulator.application_routes import ApplicationRoutes
-from coolify.simulator.applications import Applications
-from coolify.simulator.bot_api import BotApi
-from coolify.simulator.bots import Bots
+from coolify.simulator.bots.bot import Bots
+from coolify.simulator.bots.bot_api import BotApi
 from coolify.simulator.clock import Clock
-from coolify.simulator.containers import Containers
-from coolify.simulator.control import Control
-from coolify.simulator.deployment_routes import DeploymentRoutes
-from coolify.simulator.deployments import Deployments
-from coolify.simulator.faults import Faults
-from coolify.simulator.gateway import Gateway, Observer, Traffic
-from coolify.simulator.images import Images
-from coolify.simulator.instance_routes import InstanceRoutes
-from coolify.simulator.jobs import Jobs
-from coolify.simulator.removals import Removals
+from coolify.simulator.http.api import PREFIX, Api, Route
+from coolify.simulator.http.application_routes import ApplicationRoutes
+from coolify.simulator.http.control import Control
+from coolify.simulator.http.deployment_routes import DeploymentRoutes
+from coolify.simulator.http.gateway import Gateway, Observer, Traffic
+from coolify.simulator.http.instance_routes import InstanceRoutes
+from coolify.simulator.http.server import HttpServer
 from coolify.simulator.scheduler import Scheduler
-from coolify.simulator.server import HttpServer
 from coolify.simulator.settings import Settings
 from coolify.simulator.state import StateFile
-from coolify.simulator.variables import Variables
-from coolify.simulator.webhooks import Webhooks
-from coolify.simulator.world import World
+from coolify.simulator.world.agent import Agent
+from coolify.simulator.world.applications import Applications
+from coolify.simulator.world.containers import Containers
+from coolify.simulator.world.deployments import Deployments
+from coolify.simulator.world.faults import Faults
+from coolify.simulator.world.images import Images
+from coolify.simulator.world.jobs import Jobs
+from coolify.simulator.world.notifications import Webhooks
+from coolify.simulator.world.removals import Removals
+from coolify.simulator.world.variables import Variables
+from coolify.simulator.world.world import World
 
 
 class Simulator:

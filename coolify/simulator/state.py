@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coolify.simulator.rows import (
+from coolify.simulator.world.rows import (
     Application,
     Container,
     Deployment,
@@ -19,7 +19,7 @@ from coolify.simulator.rows import (
     Pull,
     Server,
 )
-from coolify.simulator.world import World
+from coolify.simulator.world.world import World
 
 logger = logging.getLogger(__name__)
 

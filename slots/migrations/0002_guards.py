@@ -1,6 +1,6 @@
 from django.db import migrations
 
-from botpool.constraints import append_only
+from core.constraints import append_only
 
 
 class Migration(migrations.Migration):

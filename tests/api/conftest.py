@@ -3,12 +3,13 @@ import json
 import pytest
 from django.test import Client
 
-from bots.keys import create_api_key
+from api.keys import create_api_key
 from bots.moves import Outcome
 from bots.status import BotStatus
-from bots.tokens import make_bot_token
-from slots.lifecycle import assign_bot_to_slot, mark_slot_running, release_bot_from_slot
+from pool.assign import assign_bot_to_slot
+from pool.lifecycle import mark_slot_running, release_bot_from_slot
 from slots.models import Slot
+from slots.tokens import make_bot_token
 from tests.factories import BotFactory, SlotFactory
 
 MEETING = "https://meet.google.com/abc-defg-hij"

@@ -4,7 +4,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from bots.keys import (
+from api.keys import (
     NameIsTaken,
     TooManyCalls,
     UnknownKey,

@@ -3,12 +3,12 @@
 import pytest
 from django.utils import timezone
 
-from bots.api.application import api
-from bots.keys import create_api_key, revoke_api_key
+from api.application import api
+from api.keys import create_api_key, revoke_api_key
 from bots.models import ApiKey, Bot
-from bots.tokens import make_bot_token
+from pool.assign import assign_bot_to_slot
 from slots.deployment import Watch
-from slots.lifecycle import assign_bot_to_slot
+from slots.tokens import make_bot_token
 from tests.api.conftest import MEETING, Api
 from tests.factories import BotFactory, SlotFactory
 

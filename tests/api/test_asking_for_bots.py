@@ -8,8 +8,8 @@ import pytest
 
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus
+from pool.controller.start import container_environment
 from queues.models import QueueEntry
-from slots.starting import container_environment
 from tests.api.conftest import MEETING
 from tests.factories import SlotFactory
 
@@ -190,7 +190,7 @@ SHOW_QUEUE_TIMEOUT = """
 import django
 django.setup()
 import json
-from bots.api.schemas import NewBot
+from api.schemas.bots import NewBot
 NewBot.model_validate({"meetingUrl": "https://zoom.us/j/1", "queueTimeoutMs": 1_200_000})
 print(json.dumps(NewBot.model_json_schema()["properties"]["queueTimeoutMs"]))
 """

@@ -5,7 +5,7 @@ from django.db.models.functions import Now
 
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus
-from slots.lifecycle import confirm_slot_stopped, handle_slot_error
+from pool.lifecycle import confirm_slot_stopped, handle_slot_error
 from slots.models import Slot
 from tests.api.conftest import Api, Assigned
 from tests.factories import BotFactory, SlotFactory

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bots.keys import create_api_key
+from api.keys import create_api_key
+from api.webhooks.signatures import sign
 from bots.status import MOVES, RUNNING, BotStatus
-from bots.webhooks.signatures import sign
 from tests.api.conftest import Assigned
 from tests.factories import SlotFactory
 

@@ -1,7 +1,7 @@
 """A container of an earlier assignment, whose bot came back into the very same slot."""
 
 from bots.models import Bot
-from slots.lifecycle import confirm_slot_stopped, handle_slot_error
+from pool.lifecycle import confirm_slot_stopped, handle_slot_error
 from slots.models import Slot
 from tests.api.conftest import Assigned
 

@@ -5,7 +5,7 @@ from django.db import connection
 
 from bots.models import Bot
 from bots.status import Platform
-from queues.line import move_down
+from pool.line import move_down
 from queues.models import QueueEntry
 from tests.api.conftest import MEETING
 from tests.factories import BotFactory, SlotFactory

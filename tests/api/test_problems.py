@@ -137,7 +137,7 @@ def test_a_database_that_is_away(client_api, monkeypatch):
     def lose_connection(*args, **kwargs):
         raise OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr("bots.api.clients.ask_for_bot", lose_connection)
+    monkeypatch.setattr("api.clients.ask_for_bot", lose_connection)
     answer = client_api.post("bots", {"meetingUrl": "https://zoom.us/j/1"})
     assert_problem(answer, 503)
     assert answer["Retry-After"] == "2"

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from bots.api.places import queue_fields
+from api.positions import queue_fields
 from bots.models import Bot
 from tests.api.conftest import MEETING
 from tests.factories import SlotFactory
@@ -44,7 +44,7 @@ def test_a_newcomer_that_the_drain_gave_a_slot_is_shown_with_it(client_api, sett
     pool_of(settings, 1)
     SlotFactory(number=1)
     # As if the slot had come free only after the look at the pool, and before the commit.
-    monkeypatch.setattr("bots.request._place", lambda bot, **why: False)
+    monkeypatch.setattr("pool.request._place", lambda bot, **why: False)
     answer = client_api.post("bots", {"meetingUrl": MEETING}).json()
     assert (answer["bot"]["status"], answer["bot"]["slotName"]) == (
         "DEPLOYING",

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connections
 
-from bots.keys import create_api_key
+from api.keys import create_api_key
 from bots.models import Bot
 from tests.api.conftest import MEETING, Api
 from tests.factories import SlotFactory

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bots.keys import create_api_key
+from api.keys import create_api_key
 from tests.api.conftest import Assigned
 from tests.factories import SlotFactory
 

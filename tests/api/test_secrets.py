@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from bots.keys import create_api_key
+from api.keys import create_api_key
 from bots.models import BotEvent
 from tests.api.conftest import MEETING, Api
 from tests.log_lines import log_lines
@@ -84,7 +84,7 @@ def test_a_fault_of_ours_is_logged_but_not_shown(client_api, everything_logged, 
     def break_down(*args, **kwargs):
         raise RuntimeError("inner workings")
 
-    monkeypatch.setattr("bots.api.clients.ask_for_bot", break_down)
+    monkeypatch.setattr("api.clients.ask_for_bot", break_down)
     answer = client_api.post("bots", {"meetingUrl": MEETING, "config": CONFIG})
     assert answer.status_code == 500
     assert answer["Content-Type"] == "application/problem+json"

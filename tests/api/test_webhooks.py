@@ -10,15 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from django.db.models.functions import Now
 
-from botpool.retention import prune
-from bots.keys import create_api_key
+from api.keys import create_api_key
+from api.webhooks import addresses, sending
+from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
+from api.webhooks.deliveries import deliver_webhooks, pause_after
+from botpool.telemetry.retention import prune
 from bots.models import Bot, Webhook, WebhookDelivery
 from bots.moves import Outcome
 from bots.status import BotStatus
-from bots.webhooks import addresses, sending
-from bots.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
-from bots.webhooks.deliveries import deliver_webhooks, pause_after
-from slots.lifecycle import end_bot
+from pool.lifecycle import end_bot
 from tests.api.conftest import MEETING, Api
 from tests.log_lines import log_lines
 
@@ -170,7 +170,7 @@ def test_a_redirect_is_not_followed(api, receiver):
 def test_what_a_killed_worker_had_claimed_is_sent_by_the_next(api, receiver, monkeypatch):
     api.post("bots", {"meetingUrl": MEETING})
     with monkeypatch.context() as killed, pytest.raises(SystemExit):
-        killed.setattr("bots.webhooks.deliveries._send", lambda _: exit())
+        killed.setattr("api.webhooks.deliveries._send", lambda _: exit())
         deliver_webhooks()
     assert not receiver.got
     make_due()  # the claim runs out

@@ -9,8 +9,8 @@ from django.core.cache import cache
 from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from botpool.roles import ADMINISTRATOR, OPERATOR, VIEWER
-from tests.pages.conftest import PASSWORD, make_user
+from dashboard.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from tests.dashboard.conftest import PASSWORD, make_user
 
 FLAGS = [
     "--no-sandbox",

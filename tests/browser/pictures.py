@@ -10,15 +10,17 @@ import pytest
 from django.core.cache import cache
 from django.db.models.functions import Now
 
-from botpool.models import OperatorAction, PeriodicWork, TickerLease
 from bots.models import Bot
 from bots.status import Platform
-from slots.cordons import cordon_slot
-from slots.descriptions import wanted_description
+from core.jobs.periodic import PeriodicWork
+from core.jobs.ticker import TickerLease
+from dashboard.models import OperatorAction
+from pool.steering import cordon_slot
+from slots.description import wanted_description
 from slots.models import Finding, Lease, Slot
 from tests.browser.conftest import Visitor
-from tests.pages.conftest import PASSWORD, make_user
-from tests.pages.populated import ask, populate, run, sample_an_hour
+from tests.dashboard.conftest import PASSWORD, make_user
+from tests.dashboard.populated import ask, populate, run, sample_an_hour
 
 FOLDER = Path(__file__).parent.parent.parent / "screenshots"
 SIZES = {"1440": (1440, 900), "390": (390, 844)}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.browser.conftest import Visitor
-from tests.pages.conftest import PASSWORD, make_user
-from tests.pages.populated import ask, populate, sample_an_hour
+from tests.dashboard.conftest import PASSWORD, make_user
+from tests.dashboard.populated import ask, populate, sample_an_hour
 
 pytestmark = pytest.mark.slow
 

@@ -6,17 +6,13 @@ from playwright.sync_api import expect
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
-from slots.lifecycle import (
-    assign_bot_to_slot,
-    confirm_slot_stopped,
-    mark_slot_running,
-    release_bot_from_slot,
-)
+from pool.assign import assign_bot_to_slot
+from pool.lifecycle import confirm_slot_stopped, mark_slot_running, release_bot_from_slot
 from slots.models import Slot
 from tests.browser.conftest import Visitor
+from tests.dashboard.conftest import PASSWORD, make_user
+from tests.dashboard.populated import ask, populate, run
 from tests.factories import BotFactory, SlotFactory
-from tests.pages.conftest import PASSWORD, make_user
-from tests.pages.populated import ask, populate, run
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +77,7 @@ def test_a_bot_is_queued_and_sees_its_place_move(operator, settings):
     mine = Bot.objects.latest("pk")
     expect(page.locator(f"#waiter-{mine.pk}")).to_contain_text("1 bot is ahead of it.")
 
-    from slots.lifecycle import end_bot
+    from pool.lifecycle import end_bot
 
     end_bot(first, Outcome(BotStatus.CANCELLED, "Over", "test"))
     row = page.locator(f"#waiter-{mine.pk}")

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import requests
 
-from botpool import postgres
+from botpool.runtime.postgres import server as postgres
 from coolify.simulator.control_client import SimulatorControl
 from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_TOKEN, Settings
 from coolify.simulator.simulator import Simulator

@@ -18,7 +18,10 @@ from pathlib import Path
 
 from tests.processes import ROOT
 
-COPIED = ("botpool", "bots", "coolify", "queues", "slots", "static", "templates", "tests")
+COPIED = (
+    "api", "botpool", "bots", "coolify", "core", "dashboard", "pool", "queues", "slots",
+    "static", "templates", "tests",
+)  # fmt: skip
 FILES = ("manage.py", "pyproject.toml")
 TESTS_FAILED = 1  # pytest's exit code; any other means that it could not try
 PATIENCE = 280
@@ -48,13 +51,14 @@ def _one(
 
 
 _LATE_RELEASE = (
-    "tests/slots/test_lifecycle.py::test_a_late_release_does_not_take_the_slot_from_its_next_bot"
+    "tests/pool/test_lifecycle.py::test_a_late_release_does_not_take_the_slot_from_its_next_bot"
 )
 _PULLED_ONCE = (
-    "tests/slots/test_deploying.py::test_twelve_bots_at_once_on_an_empty_pool_pull_the_image_once"
+    "tests/pool/controller/test_start.py::"
+    "test_twelve_bots_at_once_on_an_empty_pool_pull_the_image_once"
 )
-_CONTAINERS = "tests/slots/test_reconciling_containers.py"
-_LEASES = "tests/slots/test_leases.py"
+_CONTAINERS = "tests/pool/reconciler/test_container_checks.py"
+_LEASES = "tests/core/test_leases.py"
 
 MUTATIONS = (
     _one(
@@ -67,7 +71,7 @@ MUTATIONS = (
     ),
     _one(
         "epoch check of a bot's heartbeat",
-        "bots/reports.py",
+        "pool/reports.py",
         "AND slots_slot.epoch = %(epoch)s AND",
         "AND",
         "tests/api/test_former_containers.py::"
@@ -75,18 +79,18 @@ MUTATIONS = (
     ),
     _one(
         "advisory lock of a growing pool",
-        "slots/claims.py",
-        "    return fetch_one(_LOCK_IF_ROOM, {**_pool(platform), **lock}) is not None",
+        "pool/claim.py",
+        "    return fetch_one(_LOCK_IF_ROOM, {**opening_parameters(platform), **lock}) is not None",
         "    return lock is not None",
-        "tests/slots/test_races.py::test_fifty_acquirers_on_an_empty_pool_of_twenty_make_slots_1_to_20_and_30_refusals",
+        "tests/pool/test_races.py::test_fifty_acquirers_on_an_empty_pool_of_twenty_make_slots_1_to_20_and_30_refusals",
         chaos_notices=True,
     ),
     _one(
         "row lock of an idle slot",
-        "slots/claims.py",
+        "pool/claim.py",
         "    FOR UPDATE SKIP LOCKED\n",
         "",
-        "tests/slots/test_races.py::test_parallel_acquirers_never_share_an_idle_slot",
+        "tests/pool/test_races.py::test_parallel_acquirers_never_share_an_idle_slot",
     ),
     _one(
         "constraint: one puller per image and server",
@@ -106,22 +110,22 @@ MUTATIONS = (
                 "fields=('image', 'server_uuid'), name='one_puller_per_image_and_server'), ",
                 "",
             ),
-            Edit("slots/images.py", "        .filter(~_is_pulled(), ~_is_warm())\n", ""),
-            Edit("slots/images.py", '        .distinct("image", "server_uuid")\n', ""),
+            Edit("pool/controller/images.py", "        .filter(~_is_pulled(), ~_is_warm())\n", ""),
+            Edit("pool/controller/images.py", '        .distinct("image", "server_uuid")\n', ""),
         ),
         (_PULLED_ONCE,),
         chaos_notices=True,
     ),
     _one(
         "only a warm image holds nobody up",
-        "slots/images.py",
+        "pool/controller/images.py",
         "        .filter(_is_warm())\n",
         "",
         _PULLED_ONCE,
     ),
     _one(
         "fence of a lease",
-        "slots/leases.py",
+        "core/leases.py",
         "WHERE key = %(key)s AND fence = %(fence)s AND holder <> '' AND expires_at > "
         "clock_timestamp()\nFOR UPDATE",
         "WHERE key = %(key)s AND %(fence)s > 0\nFOR UPDATE",
@@ -131,14 +135,14 @@ MUTATIONS = (
     ),
     _one(
         "a lease has one holder",
-        "slots/leases.py",
+        "core/leases.py",
         " AND (holder = '' OR expires_at <= clock_timestamp())\n",
         "\n",
         f"{_LEASES}::test_of_many_at_once_one_gets_it",
     ),
     _one(
         "evidence has to last",
-        "slots/findings.py",
+        "pool/reconciler/findings.py",
         "long_enough = lasted >= sighting.lasting and finding.sightings >= sighting.looks",
         "long_enough = lasted is not None",
         f"{_CONTAINERS}::test_one_reading_of_exited_proves_nothing",
@@ -147,14 +151,14 @@ MUTATIONS = (
     ),
     _one(
         "a heartbeat speaks against what Coolify shows",
-        "slots/findings.py",
+        "pool/reconciler/findings.py",
         "seen.contradicted_at is not None and seen.contradicted_at > finding.first_seen_at",
         "False",
         f"{_CONTAINERS}::test_a_heartbeat_beats_a_stale_status",
     ),
     _one(
         "a short list is not believed",
-        "slots/reconciling.py",
+        "pool/reconciler/reconcile.py",
         "    return names if is_too_many(len(names), of=slots.count()) else []",
         "    return names[:0]",
         f"{_CONTAINERS}::test_a_list_that_fails_or_lacks_too_much_touches_nothing",
@@ -162,63 +166,63 @@ MUTATIONS = (
     ),
     _one(
         "after an outage every clock starts afresh",
-        "slots/heartbeats.py",
+        "pool/reconciler/heartbeats.py",
         "silent_since = max(last_sign_of_life(slot, bot), hearing_since)",
         "silent_since = last_sign_of_life(slot, bot)",
-        "tests/slots/test_heartbeats.py::test_after_an_outage_every_clock_starts_afresh",
+        "tests/pool/reconciler/test_heartbeats.py::test_after_an_outage_every_clock_starts_afresh",
     ),
     _one(
         "a pass that would touch too many touches none",
-        "slots/reconciling.py",
+        "pool/reconciler/reconcile.py",
         "    if not is_too_many(len(touched), of=held):\n",
         "    if touched is not None:\n",
-        "tests/slots/test_heartbeats.py::"
+        "tests/pool/reconciler/test_heartbeats.py::"
         "test_silence_of_many_at_once_is_taken_for_a_fault_of_the_network",
     ),
     _one(
         "a start whose answer was lost is looked for",
-        "slots/starting.py",
+        "pool/controller/start.py",
         "    if deployment.start_asked_at is None or not slot.coolify_uuid:\n",
         "    if deployment.pk:\n",
-        "tests/slots/test_deploying.py::test_a_lost_answer_to_the_start_does_not_start_it_twice",
+        "tests/pool/controller/test_start.py::test_a_lost_answer_to_the_start_does_not_start_it_twice",
     ),
     _one(
         "an application whose answer was lost is looked for",
-        "slots/applications.py",
+        "pool/controller/applications.py",
         "    if slot.application_asked_at is None:\n",
         "    if slot.pk:\n",
-        "tests/slots/test_deploying.py::"
+        "tests/pool/controller/test_start.py::"
         "test_a_lost_answer_to_the_creation_does_not_make_a_second_application",
     ),
     _one(
         "a stop is not repeated while the container is seen to be gone",
-        "slots/removal.py",
+        "pool/controller/teardown.py",
         "    return slot.seen_gone_since is None and database_now()",
         "    return database_now()",
-        "tests/slots/test_stopping.py::"
+        "tests/pool/controller/test_stop.py::"
         "test_a_stop_is_not_repeated_while_the_container_is_seen_to_be_gone",
     ),
     _one(
         "one drain of a line at a time",
-        "queues/drain.py",
+        "pool/drain.py",
         "        advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))\n",
         "",
-        "tests/queues/test_queue_drain_races.py::"
+        "tests/pool/test_drain_races.py::"
         "test_two_drains_at_once_give_the_only_slot_to_the_first_in_line",
     ),
     _one(
         "a newcomer looks at the line again once it has a slot",
-        "bots/request.py",
+        "pool/request.py",
         "    if _somebody_is_ahead_of(bot):\n",
         "    if bot.pk is None:\n",
-        "tests/queues/test_bot_request.py::test_a_newcomer_that_was_held_up_does_not_overtake",
+        "tests/pool/test_request.py::test_a_newcomer_that_was_held_up_does_not_overtake",
     ),
     _one(
         "a run of periodic work is kept while it goes on",
-        "botpool/periodic.py",
+        "core/jobs/periodic.py",
         "                mine.update(running_until=Now() + RUN_LEASE)",
         "                mine.exists()",
-        "tests/botpool/test_periodic_runs.py::"
+        "tests/core/jobs/test_periodic_runs.py::"
         "test_a_run_is_held_for_longer_than_its_lease_while_it_goes_on",
     ),
 )

@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _again_and_again(deed: Callable[[], None]) -> None:
-    from slots.leases import LeaseLost, LeaseNotAcquired
+    from core.leases import LeaseLost, LeaseNotAcquired
 
     while True:
         try:
@@ -45,7 +45,7 @@ def write_under_a_lease() -> None:
     """Under a lease that may be lost meanwhile."""
     from django.conf import settings
 
-    from slots.leases import holding_lease
+    from core.leases import holding_lease
 
     with holding_lease("chaos:witness", ttl=settings.LOCK_TTL, tries=1) as lease:
         time.sleep(random.uniform(0.1, LONGEST_WORK))
@@ -73,7 +73,7 @@ def move_slots_late() -> None:
 def _move(seen: Any) -> None:
     from bots.moves import Outcome
     from bots.status import BotStatus
-    from slots.lifecycle import confirm_slot_stopped, recover_slot, release_bot_from_slot
+    from pool.lifecycle import confirm_slot_stopped, recover_slot, release_bot_from_slot
     from slots.status import SlotStatus
 
     reason = "This should not be told anywhere"
@@ -89,8 +89,8 @@ def lead_late() -> None:
     """Pull a cold image which another deployment pulls already."""
     from django.db.models import Exists, OuterRef
 
+    from pool.controller.images import lead
     from slots.deployment import Deployment, DeploymentStatus
-    from slots.images import lead
 
     pulled = Deployment.objects.filter(
         pulling=True, image=OuterRef("image"), server_uuid=OuterRef("server_uuid")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coolify.description import (
+from coolify.description_text import (
     DescriptionStyle,
     describe_busy,
     describe_deploying,

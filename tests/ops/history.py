@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
-from botpool.clock import database_now
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus
+from core.clock import database_now
 from slots.models import Deployment, Slot
 from tests.factories import BotFactory
 

@@ -14,7 +14,7 @@ import psutil
 import psycopg
 import requests
 
-from botpool import postgres
+from botpool.runtime.postgres import server as postgres
 from coolify.simulator.simulator import Simulator
 from tests.processes import ROOT, environment, free_port, new_data_dir, processes_of, wait_until
 from tests.simulated_coolify import simulated_coolify

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from botpool.counting import count_history
-from botpool.models import PeriodicWork
-from botpool.periodic import WORKS
-from coolify.calls import CallClass
+from botpool.schedule import WORKS
+from botpool.telemetry.counters import count_history
+from coolify.client.calls import CallClass
 from coolify.models import CallCount
+from core.jobs.periodic import PeriodicWork
 from slots.finding import Finding, FindingKind
 from slots.models import Lease, SlotTransition
 from tests.factories import SlotFactory

@@ -12,12 +12,12 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
-from queues.line import change_priority
+from pool.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
+from pool.line import change_priority
+from pool.steering import pause_platform, resume_platform
+from pool.sweep import sweep_queue
+from pool.waiting.position import places_in_line
 from queues.models import QueueEntry
-from queues.pauses import pause_platform, resume_platform
-from queues.places import places_in_line
-from queues.sweep import sweep_queue
-from slots.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
 from slots.models import Slot
 from tests.invariants import broken_rules
 from tests.queued import ask, leave, line, status_of, time_passes

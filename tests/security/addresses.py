@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from django.urls import URLPattern, get_resolver
 
-from botpool.pages.action_list import ACTIONS
 from bots.models import Bot
 from bots.moves import record_request
+from dashboard.actions.registry import ACTIONS
 from slots.models import Slot
 from tests.factories import BotFactory
 

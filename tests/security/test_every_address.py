@@ -4,8 +4,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from botpool.roles import ADMINISTRATOR, OPERATOR, VIEWER
-from bots.keys import create_api_key
+from api.keys import create_api_key
+from dashboard.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from tests.factories import SlotFactory
 from tests.security.addresses import HARMLESS, PUBLIC, a_bot, paths, routes
 

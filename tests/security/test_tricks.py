@@ -8,14 +8,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from botpool.logs import JsonFormatter, TextFormatter
-from bots.keys import create_api_key
+from api.keys import create_api_key
+from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
 from bots.models import Bot
 from bots.status import Platform
-from bots.tokens import make_bot_token
-from bots.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
-from slots.lifecycle import assign_bot_to_slot
+from core.logs import JsonFormatter, TextFormatter
+from pool.assign import assign_bot_to_slot
 from slots.models import Slot
+from slots.tokens import make_bot_token
 from tests.factories import BotFactory, SlotFactory
 from tests.security.addresses import PUBLIC, a_bot, paths, routes
 

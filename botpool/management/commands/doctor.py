@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from botpool.doctor import Diagnosis, examine
+from botpool.telemetry.doctor import Diagnosis, examine
 from coolify.shared import shared_coolify
 
 

@@ -2,8 +2,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from botpool.counting import count_history
-from botpool.retention import count_old, prune
+from botpool.telemetry.counters import count_history
+from botpool.telemetry.retention import count_old, prune
 
 
 class Command(BaseCommand):

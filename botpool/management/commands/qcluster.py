@@ -2,7 +2,7 @@ from typing import Any
 
 from django_q.management.commands import qcluster
 
-from botpool.watch import tell_watch_of_tasks
+from botpool.runtime.watchdog import tell_watch_of_tasks
 
 
 class Command(qcluster.Command):

@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from botpool.ticker import Ticker
+from core.jobs.ticker import Ticker
 
 
 class Command(BaseCommand):

@@ -8,20 +8,19 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from django.conf import settings
-from django.core.management import get_commands
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections
 
-from botpool import postgres
-from botpool.addresses import PortNotFree, check_port, in_url, reachable, serves_http
-from botpool.file_locks import open_lock, try_lock, wait_for
-from botpool.first_start import box, make_operator, migrate, one_start_at_a_time
-from botpool.parts import Part
-from botpool.running import LOCK, environment_shared
-from botpool.simulated import SimulatedCoolify, simulator_exists
-from botpool.supervisor import Supervisor
-from botpool.watch import WorkerWatch
-from botpool.worker import watched_worker
+from botpool.runtime.first_start import box, make_operator, migrate, one_start_at_a_time
+from botpool.runtime.ports import PortNotFree, check_port, in_url, reachable, serves_http
+from botpool.runtime.postgres import server as postgres
+from botpool.runtime.postgres.file_locks import open_lock, try_lock, wait_for
+from botpool.runtime.process import Part
+from botpool.runtime.shared_environment import LOCK, environment_shared
+from botpool.runtime.simulator import SimulatedCoolify
+from botpool.runtime.supervisor import Supervisor
+from botpool.runtime.watchdog import WorkerWatch
+from botpool.runtime.worker import watched_worker
 
 WEB_PROCESSES = 2
 PATIENCE_WITH_LAST_START = 3.0
@@ -99,7 +98,7 @@ class Command(BaseCommand):
 
     def _simulator(self, options: dict[str, Any]) -> SimulatedCoolify | None:
         wanted = not options["no_simulator"] and not os.environ.get("COOLIFY_API_URL")
-        return SimulatedCoolify(speed=options["speed"]) if wanted and simulator_exists() else None
+        return SimulatedCoolify(speed=options["speed"]) if wanted else None
 
 
 class _Housekeeping:
@@ -160,7 +159,7 @@ def _parts(
         watched_worker(watch, environment=environment),
         Part(name="ticker", command=_manage("ticker"), environment=environment),
     ]
-    if simulator and not options["no_demo"] and "demo" in get_commands():
+    if simulator and not options["no_demo"]:
         endless = _manage("demo", "--bots", "0")
         parts.append(Part(name="demo", command=endless, environment=environment))
     return parts

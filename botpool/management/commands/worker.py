@@ -3,9 +3,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from botpool.supervisor import Supervisor
-from botpool.watch import WorkerWatch
-from botpool.worker import watched_worker
+from botpool.runtime.supervisor import Supervisor
+from botpool.runtime.watchdog import WorkerWatch
+from botpool.runtime.worker import watched_worker
 
 
 class Command(BaseCommand):

@@ -1,0 +1,70 @@
+"""Who may make a call: a client or an operator by API key, a bot by its token."""
+
+from typing import Annotated
+
+from django.http import HttpRequest
+from ninja import Path
+from ninja.security import HttpBearer
+
+from api.keys import TooManyCalls, UnknownKey, use_api_key
+from api.problems import Problem
+from bots.models import ApiKey
+from slots.tokens import Assignment, read_bot_token
+
+BotId = Annotated[int, Path(alias="id", ge=1)]
+
+
+class ClientKey(HttpBearer):
+    """An API key of either role."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
+        try:
+            return use_api_key(token)
+        except UnknownKey:
+            raise unauthorized("The API key is unknown or revoked.") from None
+        except TooManyCalls as refusal:
+            headers = {"Retry-After": str(refusal.retry_after)}
+            raise Problem(429, f"{refusal}.", headers=headers) from None
+
+
+class OperatorKey(ClientKey):
+    """An API key with the role `operator`."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
+        key = super().authenticate(request, token)
+        if key.role != ApiKey.Role.OPERATOR:
+            raise Problem(403, "This call needs the key of an operator.")
+        return key
+
+
+class BotToken(HttpBearer):
+    """The token in a container's BOT_DATA."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Assignment:
+        assignment = read_bot_token(token)
+        if assignment is None:
+            raise unauthorized("This call needs the token of a bot.")
+        return assignment
+
+
+def unauthorized(detail: str) -> Problem:
+    return Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def key_of(request: HttpRequest) -> ApiKey:
+    key = request.auth  # type: ignore[attr-defined]
+    assert isinstance(key, ApiKey)
+    return key
+
+
+def assignment_of(request: HttpRequest, *, bot_id: int | None = None) -> Assignment:
+    """Of the calling bot; another bot than the one named is told that there is none."""
+    assignment = request.auth  # type: ignore[attr-defined]
+    assert isinstance(assignment, Assignment)
+    if bot_id not in (None, assignment.bot_id):
+        raise no_such_bot(bot_id)
+    return assignment
+
+
+def no_such_bot(bot_id: int | None) -> Problem:
+    return Problem(404, f"There is no bot {bot_id}.")

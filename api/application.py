@@ -1,0 +1,105 @@
+"""The API: its parts, its refusals and its description of itself."""
+
+import logging
+from typing import Any
+
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.http.request import UnreadablePostError
+from ninja import NinjaAPI, Swagger
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from api import bots as callbacks
+from api import clients, pool
+from api import coolify_webhook as coolify
+from api.access import unauthorized
+from api.docs.description import DESCRIPTION, describe_problems
+from api.docs.page import with_strict_policy
+from api.problems import (
+    DETAILS,
+    Problem,
+    errors_by_field,
+    problem_response,
+    too_big,
+    wrong_fields,
+)
+from api.schemas.bodies import StrictParser
+
+logger = logging.getLogger(__name__)
+
+
+class BotpoolApi(NinjaAPI):
+    _description_of_it_all: dict[str, Any] | None = None
+
+    def get_openapi_schema(self, **options: Any) -> Any:
+        if self._description_of_it_all is None:
+            schema = super().get_openapi_schema(**options)
+            self._description_of_it_all = describe_problems(schema)
+        return self._description_of_it_all
+
+
+api = BotpoolApi(
+    title="Botpool",
+    version="1.0.0",
+    description=DESCRIPTION,
+    parser=StrictParser(),
+    docs=Swagger(settings={"persistAuthorization": True, "tryItOutEnabled": True}),
+    docs_decorator=with_strict_policy,
+    urls_namespace="api",
+)
+# Before /slots/{name}: Django takes the first that fits.
+api.add_router("", callbacks.router)
+api.add_router("", pool.router)
+api.add_router("/bots", clients.router)
+api.add_router("", coolify.router)
+
+
+@api.exception_handler(Problem)
+def _problem(request: HttpRequest, problem: Problem) -> HttpResponse:
+    return problem_response(problem)
+
+
+@api.exception_handler(AuthenticationError)
+def _no_key(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    return problem_response(unauthorized("The header `Authorization: Bearer …` is missing."))
+
+
+@api.exception_handler(ValidationError)
+def _not_valid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    return problem_response(wrong_fields(errors_by_field(error.errors)))
+
+
+@api.exception_handler(RequestDataTooBig)
+def _too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+    return problem_response(too_big())
+
+
+@api.exception_handler(HttpError)
+def _refused_by_the_library(request: HttpRequest, error: HttpError) -> HttpResponse:
+    cause = error.__cause__  # the library makes its own of what the parser raises
+    problem = cause if isinstance(cause, Problem) else Problem(error.status_code, error.message)
+    return problem_response(problem)
+
+
+@api.exception_handler(UnreadablePostError)
+@api.exception_handler(BadRequest)
+@api.exception_handler(SuspiciousOperation)
+def _cannot_be_read(request: HttpRequest, error: Exception) -> HttpResponse:
+    return problem_response(Problem(400, DETAILS[400]))
+
+
+@api.exception_handler(OperationalError)
+@api.exception_handler(InterfaceError)
+def _database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    logger.error("The API cannot reach the database: %s", str(error).strip())
+    return problem_response(Problem(503, DETAILS[503], headers={"Retry-After": "2"}))
+
+
+@api.exception_handler(Exception)
+def _fault_of_ours(request: HttpRequest, error: Exception) -> HttpResponse:
+    # Neither path nor body: they may hold what must not be in a log.
+    logger.exception(
+        "The API failed at %s", request.resolver_match and request.resolver_match.route
+    )
+    return problem_response(Problem(500, DETAILS[500]))

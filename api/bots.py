@@ -1,0 +1,80 @@
+"""What bots call from their containers."""
+
+from typing import Annotated
+
+from django.http import HttpRequest
+from ninja import Path, Router
+
+from api.access import BotId, BotToken, assignment_of
+from api.problems import Problem
+from api.schemas.bots import BotOfContainer, StatusReport, Stay, bot_fields
+from bots.models import Bot
+from bots.status import BotStatus
+from pool.reports import record_heartbeat, record_status
+from slots.models import Slot
+from slots.tokens import Assignment
+
+router = Router(tags=["Calls of bots"], auth=BotToken(), by_alias=True)
+
+CoolifyUuid = Annotated[
+    str,
+    Path(alias="coolifyServiceUuid", min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$"),
+]
+
+
+@router.post(
+    "/bots/{int:id}/heartbeat",
+    response=Stay,
+    summary="I am alive",
+    operation_id="recordHeartbeat",
+)
+def heartbeat(request: HttpRequest, bot_id: BotId) -> Stay:
+    assignment = assignment_of(request, bot_id=bot_id)
+    return Stay(should_leave=not record_heartbeat(assignment))
+
+
+@router.post(
+    "/bots/{int:id}/status",
+    response=Stay,
+    summary="This is how far I have got",
+    operation_id="reportStatus",
+)
+def status(request: HttpRequest, bot_id: BotId, report: StatusReport) -> Stay:
+    """`DONE` and `FAILED` release the slot. A status that the bot cannot have now, because it
+    comes twice or too late, changes nothing; but `IN_WAITING_ROOM` after `IN_CALL` is a move, for
+    a host can send the bot back. Unknown fields are ignored."""
+    assignment = assignment_of(request, bot_id=bot_id)
+    reached = BotStatus(report.status)
+    stays = record_status(assignment, reached, reason=report.reason or "")
+    return Stay(should_leave=not stays)
+
+
+@router.get(
+    "/slots/{coolifyServiceUuid}/bot",
+    response=BotOfContainer,
+    summary="Which bot am I?",
+    operation_id="getBotOfContainer",
+)
+def bot_of_container(request: HttpRequest, coolify_service_uuid: CoolifyUuid) -> BotOfContainer:
+    """The bot that is assigned to this container's slot, with its `config`; after its release
+    the bot that ran here, with `released`. A container learns of its own bot only."""
+    assignment = assignment_of(request)
+    slot = Slot.objects.filter(coolify_uuid=coolify_service_uuid).first()
+    bot = Bot.objects.filter(pk=assignment.bot_id).first()
+    if bot is None or not _ran_here(bot, slot, assignment, uuid=coolify_service_uuid):
+        raise Problem(404, "No bot of yours runs in this container.")
+    released = slot is None or not _holds(slot, assignment)
+    return BotOfContainer(
+        **bot_fields(bot), config=bot.config, released=released, should_leave=released
+    )
+
+
+def _ran_here(bot: Bot, slot: Slot | None, assignment: Assignment, *, uuid: str) -> bool:
+    in_this_slot = slot is not None and slot.pk == assignment.slot_id
+    return in_this_slot or bot.coolify_service_uuid == uuid
+
+
+def _holds(slot: Slot, assignment: Assignment) -> bool:
+    return assignment == Assignment(
+        bot_id=slot.assigned_bot_id or 0, slot_id=slot.pk, epoch=slot.epoch
+    )

@@ -1,0 +1,186 @@
+"""What clients do with bots: ask for them, look at them, cancel them."""
+
+import hashlib
+import json
+from datetime import timedelta
+from typing import Annotated
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from ninja import Header, Query, Router, Status
+from pydantic import BaseModel, Field
+
+from api.access import BotId, ClientKey, key_of, no_such_bot
+from api.idempotency import ClientRequest, NameOfAnotherRequest, ask_for_bot
+from api.positions import queue_fields
+from api.problems import Problem, wrong_fields
+from api.schemas.bots import (
+    BotInDetail,
+    BotOut,
+    BotPage,
+    EventPage,
+    NewBot,
+    PlacedBot,
+    bot_fields,
+    event_out,
+)
+from api.schemas.cursors import Cursor, cursor_after, read_cursor
+from api.schemas.parameters import refuse_unknown_parameters
+from bots.meetings import WrongAddress, platform_of
+from bots.models import Bot
+from bots.moves import Outcome
+from bots.status import BotStatus, Platform
+from core.correlation import current_correlation_id
+from pool.lifecycle import end_bot
+from pool.request import BotRequest
+
+router = Router(tags=["Bots"], auth=ClientKey(), by_alias=True)
+router.add_decorator(refuse_unknown_parameters)
+
+Limit = Annotated[int, Field(ge=1, le=200)]
+IdempotencyKey = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")]
+
+
+@router.post(
+    "",
+    response={200: PlacedBot, 201: PlacedBot},
+    exclude_unset=True,
+    summary="Ask for a bot",
+    operation_id="createBot",
+)
+def create_bot(
+    request: HttpRequest,
+    response: HttpResponse,
+    new: NewBot,
+    idempotency_key: Annotated[IdempotencyKey | None, Header(alias="Idempotency-Key")] = None,
+) -> Status[PlacedBot]:
+    """It gets a slot at once, or a place in the queue; the answer does not wait for its container.
+
+    With the header `Idempotency-Key`, the same key and body again are answered with the same bot
+    as it is by then; the same key with another body is refused with 409."""
+    try:
+        answer = ask_for_bot(_client_request(request, new, idempotency_key=idempotency_key or ""))
+    except NameOfAnotherRequest:
+        raise Problem(
+            409, "This Idempotency-Key was used before, for a request with another body."
+        ) from None
+    bot = answer.bot
+    response["Location"] = f"/api/v1/bots/{bot.pk}"
+    place = queue_fields(bot)  # before the bot's own fields: it may have left the line
+    body = PlacedBot(bot=BotOut(**bot_fields(bot)), **place)
+    return Status(200 if answer.is_another_live_one else 201, body)
+
+
+def _client_request(request: HttpRequest, new: NewBot, *, idempotency_key: str) -> ClientRequest:
+    return ClientRequest(
+        bot=_bot_request(new),
+        key=key_of(request),
+        body_hash=_hash_of(new) if idempotency_key else "",
+        idempotency_key=idempotency_key,
+        dedupe_key=new.dedupe_key or "",
+        webhook_url=new.webhook_url or "",
+    )
+
+
+def _bot_request(new: NewBot) -> BotRequest:
+    try:
+        platform = platform_of(new.meeting_url, given=new.platform)
+    except WrongAddress as error:
+        raise wrong_fields({"meetingUrl": [str(error)]}) from None
+    return BotRequest(
+        meeting_url=new.meeting_url,
+        platform=platform.value,
+        display_name=new.bot_display_name,
+        priority=new.priority,
+        queue_timeout=_queue_timeout(new),
+        config=new.config,
+        correlation_id=current_correlation_id() or None,
+    )
+
+
+def _queue_timeout(new: NewBot) -> timedelta:
+    default: timedelta = settings.DEFAULT_QUEUE_TIMEOUT
+    given = new.queue_timeout_ms
+    return default if given is None else timedelta(milliseconds=given)
+
+
+def _hash_of(new: NewBot) -> str:
+    """Of what was asked, so that the order of fields or white space make no difference."""
+    asked = new.model_dump(mode="json", exclude_unset=True)
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+class BotFilter(BaseModel):
+    status: BotStatus | None = None
+    platform: Platform | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@router.get("", response=BotPage, summary="List bots, newest first", operation_id="listBots")
+def list_bots(request: HttpRequest, filters: Query[BotFilter]) -> BotPage:
+    bots = Bot.objects.order_by("-id")
+    if filters.status:
+        bots = bots.filter(status=filters.status)
+    if filters.platform:
+        bots = bots.filter(platform=filters.platform)
+    if filters.cursor:
+        bots = bots.filter(pk__lt=read_cursor(filters.cursor))
+    page = list(bots.defer("config")[: filters.limit + 1])
+    shown = page[: filters.limit]
+    return BotPage(
+        bots=[BotOut(**bot_fields(bot)) for bot in shown],
+        next_cursor=cursor_after(shown[-1].pk) if len(page) > len(shown) else None,
+    )
+
+
+@router.get(
+    "/{int:id}",
+    response=BotInDetail,
+    exclude_unset=True,
+    summary="Look at a bot",
+    operation_id="getBot",
+)
+def get_bot(request: HttpRequest, bot_id: BotId) -> BotInDetail:
+    bot = _find(bot_id)
+    place = queue_fields(bot)  # before the bot's own fields: it may have left the line
+    return BotInDetail(**bot_fields(bot), **place)
+
+
+@router.get(
+    "/{int:id}/events",
+    response=EventPage,
+    summary="The whole story of a bot, in order",
+    operation_id="listBotEvents",
+)
+def list_events(
+    request: HttpRequest, bot_id: BotId, limit: Limit = 200, cursor: Cursor | None = None
+) -> EventPage:
+    events = _find(bot_id).events.order_by("id")
+    if cursor:
+        events = events.filter(pk__gt=read_cursor(cursor))
+    page = list(events[: limit + 1])
+    shown = page[:limit]
+    return EventPage(
+        events=[event_out(event) for event in shown],
+        next_cursor=cursor_after(shown[-1].pk) if len(page) > len(shown) else None,
+    )
+
+
+@router.post("/{int:id}/cancel", response=BotOut, summary="Cancel a bot", operation_id="cancelBot")
+def cancel_bot(request: HttpRequest, bot_id: BotId) -> BotOut:
+    """It leaves the queue, or its slot is freed. A bot that has ended stays as it is: cancelling
+    twice, or too late, is answered with the bot and no error. It needs no
+    body, and one that is sent is not read."""
+    bot = _find(bot_id)
+    actor = f"key:{key_of(request).name}"
+    end_bot(bot, Outcome(BotStatus.CANCELLED, "Cancelled by the client", actor))
+    bot.refresh_from_db()
+    return BotOut(**bot_fields(bot))
+
+
+def _find(bot_id: int) -> Bot:
+    bot = Bot.objects.filter(pk=bot_id).defer("config").first()
+    if bot is None:
+        raise no_such_bot(bot_id)
+    return bot

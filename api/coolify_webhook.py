@@ -1,0 +1,27 @@
+"""Coolify's own notifications: a nudge to look, and never believed."""
+
+from hmac import compare_digest
+
+from django.conf import settings
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from api.problems import DETAILS, Problem
+from pool.controller.passes import look_soon
+
+router = Router(tags=["Coolify"])
+
+
+@router.post(
+    "/coolify/webhook/{secret}",
+    auth=None,
+    response={204: None},
+    summary="Something has happened in Coolify",
+    operation_id="receiveCoolifyWebhook",
+)
+def coolify_webhook(request: HttpRequest, secret: str) -> Status[None]:
+    """What it says is not believed: it makes the next pass, within a second, look at Coolify."""
+    if not compare_digest(secret.encode(), settings.COOLIFY_WEBHOOK_SECRET.encode()):
+        raise Problem(404, DETAILS[404])
+    look_soon()
+    return Status(204, None)

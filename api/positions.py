@@ -1,0 +1,58 @@
+"""Where waiters stand, as the API shows it."""
+
+from datetime import timedelta
+from typing import Any
+
+from api.schemas.pool import QueueOut, Waiter
+from bots.models import Bot
+from bots.status import BotStatus, Platform
+from pool.waiting.position import Place, place_in_line, places_in_line
+from queues.models import QueueEntry
+
+
+def queue_fields(bot: Bot) -> dict[str, Any]:
+    """Position and estimate of a bot that waits; nothing for any other. A bot that has left the
+    line since it was read is read again."""
+    if bot.status != BotStatus.QUEUED:
+        return {}
+    place = place_in_line(bot)
+    if place is None:
+        bot.refresh_from_db()
+        return {}
+    return {"queue_position": place.position, "estimated_wait_ms": _milliseconds(place)}
+
+
+def list_waiters(*, platform: Platform | None, limit: int) -> QueueOut:
+    """By platform, and in the order in which they will be served. As many queries for one as for
+    a thousand."""
+    platforms = [platform] if platform else list(Platform)
+    places: dict[int, Place] = {}
+    for each in platforms:
+        places |= places_in_line(each.value, limit=limit)
+    shown = dict(list(places.items())[:limit])
+    waiting = QueueEntry.objects.select_related("bot")
+    entries = waiting.in_bulk(list(shown), field_name="bot_id")
+    return QueueOut(
+        waiters=[
+            _waiter(entries[bot_id], place) for bot_id, place in shown.items() if bot_id in entries
+        ],
+        total=QueueEntry.objects.filter(platform__in=platforms).count(),
+    )
+
+
+def _waiter(entry: QueueEntry, place: Place) -> Waiter:
+    return Waiter(
+        bot_id=entry.bot_id,
+        platform=Platform(entry.platform),
+        priority=entry.priority,
+        # The bot's own time, as in a bot object: that of the entry is its place in line.
+        queued_at=entry.bot.queued_at or entry.bot.status_since,
+        timeout_at=entry.timeout_at,
+        queue_position=place.position,
+        estimated_wait_ms=_milliseconds(place),
+    )
+
+
+def _milliseconds(place: Place) -> int | None:
+    wait = place.estimated_wait
+    return None if wait is None else wait // timedelta(milliseconds=1)

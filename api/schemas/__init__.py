@@ -1,0 +1,1 @@
+"""What goes over the wire: request bodies, parameters and answers, in camelCase."""

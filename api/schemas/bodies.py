@@ -1,0 +1,80 @@
+"""Reading a JSON body that anybody may have sent."""
+
+import json
+import math
+import re
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from django.http import HttpRequest
+from ninja.parser import Parser
+
+from api.problems import Problem, wrong_fields
+from slots.tokens import Assignment
+
+DEEPEST = 20
+# PostgreSQL stores neither a NUL nor half of a surrogate pair.
+CANNOT_BE_STORED = re.compile("[\x00\ud800-\udfff]")
+
+
+class StrictParser(Parser):
+    """JSON by the letter of its standard, with nothing in it that could not be stored. A bot is
+    not refused for that, or it would keep its slot: see StatusReport."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        body = _parse(request.body)
+        if not isinstance(getattr(request, "auth", None), Assignment):
+            _check(body)
+        return body
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_refuse_constant, parse_float=_number)
+    except RecursionError:
+        raise Problem(400, "The body is nested too deeply.") from None
+    except ValueError as error:
+        raise Problem(400, f"The body is not valid JSON: {_without_content(error)}.") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number is out of range")
+    # PostgreSQL gives 1e300 back written out, so that is how its size has to be measured.
+    return int(Decimal(text)) if abs(number) >= 1e16 else number
+
+
+def _without_content(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at line {error.lineno}, column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    return str(error).split(";")[0]
+
+
+def _check(body: Any) -> None:
+    fields = body.items() if isinstance(body, dict) else [("body", body)]
+    errors = {}
+    for name, value in fields:
+        complaint = _complaint(name, depth=0) or _complaint(value, depth=0)
+        if complaint:
+            errors[CANNOT_BE_STORED.sub("\ufffd", name)] = [complaint]
+    if errors:
+        raise wrong_fields(errors)
+
+
+def _complaint(value: Any, *, depth: int) -> str:
+    if isinstance(value, str):
+        bad = CANNOT_BE_STORED.search(value)
+        return "A NUL or half of a surrogate pair cannot be stored." if bad else ""
+    if not isinstance(value, dict | list):
+        return ""
+    if depth == DEEPEST:
+        return f"It is nested more than {DEEPEST} levels deep."
+    inner = [*value, *value.values()] if isinstance(value, dict) else value
+    return next(filter(None, (_complaint(item, depth=depth + 1) for item in inner)), "")

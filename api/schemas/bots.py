@@ -1,0 +1,241 @@
+"""What goes over the wire about bots, in camelCase."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from django.conf import settings
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from api.schemas.bodies import CANNOT_BE_STORED
+from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
+from bots.meetings import EXAMPLES, LONGEST_ADDRESS
+from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
+from bots.status import BotStatus, Platform
+
+LARGEST_CONFIG = 64 * 1024
+MILLISECOND = timedelta(milliseconds=1)
+LONGEST_QUEUE_TIMEOUT = settings.MAX_QUEUE_TIMEOUT // MILLISECOND
+USUAL_QUEUE_TIMEOUT = settings.DEFAULT_QUEUE_TIMEOUT // MILLISECOND
+LONGEST_REASON = 1000
+
+
+# Plain models, not ninja.Schema: that would look up each field as a Django template does.
+
+
+class Incoming(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=False, extra="forbid")
+
+
+class Outgoing(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+def _whole(value: Any) -> Any:
+    """To JSON, 5.0 is a whole number too; but "5" and true are none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WholeNumber = Annotated[int, Field(strict=True, ge=1), BeforeValidator(_whole)]
+Priority = Annotated[
+    int, Field(strict=True, ge=0, le=HIGHEST_PRIORITY_NUMBER), BeforeValidator(_whole)
+]
+QueueTimeout = Annotated[
+    int, Field(strict=True, ge=1, le=LONGEST_QUEUE_TIMEOUT), BeforeValidator(_whole)
+]
+
+
+class NewBot(Incoming):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "meetingUrl": "https://meet.google.com/abc-defg-hij",
+                    "botDisplayName": "Notetaker",
+                    "priority": 100,
+                    "queueTimeoutMs": USUAL_QUEUE_TIMEOUT,
+                    "config": {"language": "en"},
+                }
+            ]
+        },
+    )
+
+    meeting_url: Annotated[str, Field(min_length=1, max_length=LONGEST_ADDRESS)] = Field(
+        description="Known forms: "
+        + "; ".join(f"{platform.value}: {form}" for platform, form in EXAMPLES.items()),
+        json_schema_extra={"format": "meeting-url"},
+    )
+    bot_display_name: Annotated[str, Field(min_length=1, max_length=255)] = "Meeting Bot"
+    platform: Platform | None = Field(None, description="Read off the address if left out.")
+    priority: Priority = Field(100, description="Lower goes first.")
+    queue_timeout_ms: QueueTimeout | None = Field(
+        None, description=f"How long it may wait for a slot; {USUAL_QUEUE_TIMEOUT} if left out."
+    )
+    config: dict[str, Any] = Field(
+        default_factory=dict, description="Handed to the bot as it is; 64 kB, 20 levels deep."
+    )
+    dedupe_key: Annotated[str, Field(min_length=1, max_length=255)] | None = Field(
+        None,
+        description="While a bot asked for with this key and dedupeKey lives, it is the answer "
+        "(with status 200) and no second one is made.",
+    )
+    webhook_url: Annotated[str, Field(min_length=1, max_length=2000)] | None = Field(
+        None,
+        description="Where each change of this bot's status is sent; else where the key says.",
+        json_schema_extra={"format": "webhook-url"},
+    )
+
+    @field_validator("config")
+    @classmethod
+    def _config_is_small(cls, config: dict[str, Any]) -> dict[str, Any]:
+        if len(json.dumps(config, ensure_ascii=False).encode()) > LARGEST_CONFIG:
+            raise ValueError(f"It is larger than {LARGEST_CONFIG} bytes.")
+        return config
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _webhook_url_is_an_address(cls, url: str | None) -> str | None:
+        try:
+            return url if url is None else check_webhook_address(url)
+        except WrongWebhookAddress as error:
+            raise ValueError(str(error)) from None
+
+
+class BotOut(Outgoing):
+    id: int
+    correlation_id: str
+    status: BotStatus
+    platform: Platform
+    meeting_url: str
+    bot_display_name: str
+    priority: int
+    slot_name: str | None
+    coolify_service_uuid: str | None
+    failure_reason: str | None
+    created_at: datetime
+    queued_at: datetime | None
+    started_at: datetime | None
+    last_heartbeat_at: datetime | None
+    ended_at: datetime | None
+
+
+def bot_fields(bot: Bot) -> dict[str, Any]:
+    return {
+        "id": bot.pk,
+        "correlation_id": bot.correlation_id,
+        "status": bot.status,
+        "platform": bot.platform,
+        "meeting_url": bot.meeting_url,
+        "bot_display_name": bot.display_name,
+        "priority": bot.priority,
+        "slot_name": bot.slot_name or None,
+        "coolify_service_uuid": bot.coolify_service_uuid or None,
+        "failure_reason": bot.failure_reason or None,
+        "created_at": bot.created_at,
+        "queued_at": bot.queued_at,
+        "started_at": bot.started_at,
+        "last_heartbeat_at": bot.last_heartbeat_at,
+        "ended_at": bot.ended_at,
+    }
+
+
+class PlacedBot(Outgoing):
+    """The two about the queue are there only while the bot is queued."""
+
+    bot: BotOut
+    queue_position: int | None = Field(None, description="1 is next.")
+    estimated_wait_ms: int | None = None
+
+
+class BotInDetail(BotOut):
+    """The last two are there only while the bot is queued."""
+
+    queue_position: int | None = Field(None, description="1 is next.")
+    estimated_wait_ms: int | None = None
+
+
+class BotPage(Outgoing):
+    bots: list[BotOut]
+    next_cursor: str | None = Field(description="For the next page; null on the last one.")
+
+
+class EventOut(Outgoing):
+    id: int
+    at: datetime
+    from_status: BotStatus | None
+    to_status: BotStatus
+    reason: str
+    actor: str
+    correlation_id: str
+    slot_name: str | None
+    coolify_service_uuid: str | None
+    epoch: int | None
+
+
+class EventPage(Outgoing):
+    events: list[EventOut]
+    next_cursor: str | None = Field(description="For the next page; null on the last one.")
+
+
+def event_out(event: BotEvent) -> EventOut:
+    return EventOut(
+        id=event.pk,
+        at=event.at,
+        from_status=BotStatus(event.from_status) if event.from_status else None,
+        to_status=BotStatus(event.to_status),
+        reason=event.reason,
+        actor=event.actor,
+        correlation_id=event.correlation_id,
+        slot_name=event.slot_name or None,
+        coolify_service_uuid=event.coolify_uuid or None,
+        epoch=event.epoch,
+    )
+
+
+class BotOfContainer(BotOut):
+    config: dict[str, Any]
+    released: bool = Field(description="The bot is not in this container any more: leave.")
+    should_leave: bool
+
+
+class Stay(Outgoing):
+    should_leave: bool = Field(description="The slot is not this bot's any more: leave.")
+
+
+def _made_to_fit(reason: Any) -> Any:
+    if not isinstance(reason, str):
+        return reason
+    text = CANNOT_BE_STORED.sub("", reason).strip()
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
+
+
+# A bot that is refused keeps its slot: so what can be mended is mended, and what is not known is
+# ignored.
+class StatusReport(Incoming):
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={"examples": [{"status": "IN_CALL", "reason": "Let in by the host"}]},
+    )
+
+    status: Literal["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE", "FAILED"]
+    reason: Annotated[str, BeforeValidator(_made_to_fit)] | None = Field(
+        None,
+        description=f"Cut to {LONGEST_REASON} characters if it is longer. If it is left out, a "
+        "`failureReason` is taken for it.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _failure_reason_is_a_reason(cls, report: Any) -> Any:
+        if isinstance(report, dict) and report.get("reason") is None:
+            other = report.get("failureReason")
+            return {**report, "reason": other if isinstance(other, str) else None}
+        return report

@@ -1,0 +1,100 @@
+"""What goes over the wire about slots and the queue."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from api.schemas.bots import LONGEST_REASON, Incoming, Outgoing, WholeNumber
+from bots.status import Platform
+from slots.models import Slot
+from slots.status import ContainerStatus, SlotStatus
+
+
+class SlotCounts(Outgoing):
+    idle: int = 0
+    deploying: int = 0
+    busy: int = 0
+    stopping: int = 0
+    error: int = 0
+
+
+class PoolOfPlatform(Outgoing):
+    max_size: int
+    total: int
+    slots: SlotCounts
+    queued: int
+
+
+class PoolOut(Outgoing):
+    platforms: dict[Platform, PoolOfPlatform]
+
+
+class SlotOut(Outgoing):
+    slot_name: str
+    platform: Platform
+    status: SlotStatus
+    status_since: datetime
+    container_status: ContainerStatus
+    coolify_service_uuid: str | None
+    bot_id: int | None
+    epoch: int
+    cordoned: bool
+    error: str | None
+    recovery_attempts: int
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+def slot_out(slot: Slot) -> SlotOut:
+    return SlotOut(
+        slot_name=slot.name,
+        platform=Platform(slot.platform),
+        status=SlotStatus(slot.status),
+        status_since=slot.status_since,
+        container_status=ContainerStatus(slot.container_status),
+        coolify_service_uuid=slot.coolify_uuid or None,
+        bot_id=slot.assigned_bot_id,
+        epoch=slot.epoch,
+        cordoned=slot.cordoned,
+        error=slot.error or None,
+        recovery_attempts=slot.recovery_attempts,
+        created_at=slot.created_at,
+        last_used_at=slot.last_used_at,
+    )
+
+
+class SlotList(Outgoing):
+    slots: list[SlotOut]
+
+
+class Waiter(Outgoing):
+    bot_id: int
+    platform: Platform
+    priority: int
+    queued_at: datetime
+    timeout_at: datetime
+    queue_position: int
+    estimated_wait_ms: int | None
+
+
+class QueueOut(Outgoing):
+    waiters: list[Waiter]
+    total: int = Field(description="All that wait, whether or not they are in this list.")
+
+
+class Release(Incoming):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"reason": "The bot hangs and nobody needs it", "botId": 123}]
+        }
+    )
+
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+    bot_id: Annotated[
+        WholeNumber | None,
+        Field(
+            description="Release only if this bot holds the slot: then a repeated call does not "
+            "hit the next one."
+        ),
+    ] = None

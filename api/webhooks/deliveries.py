@@ -1,0 +1,159 @@
+"""Telling clients of each change of status, at least once, in passes.
+
+The history of bots is the outbox: it is written with each change, so nothing is lost. A pass
+notes a delivery for each event that has none, claims those that are due, sends them outside of
+any transaction and records what came of it. A claim is a due time a little later: if the worker
+dies, another sends them again.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from api.webhooks.sending import Result, post
+from api.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, sign
+from bots.models import WebhookDelivery
+from core.correlation import correlated
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 16
+LONGEST_PASS = 20.0
+CLAIM = 120  # seconds
+FIRST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(hours=1)
+
+# By open webhook, so that the cost does not grow with history. Two passes at once may see the
+# same event: the unique index lets one of them note it.
+_NOTE_EVENTS = """
+INSERT INTO bots_webhookdelivery (webhook_id, event_id)
+SELECT webhook.id, event.id
+FROM bots_webhook AS webhook
+JOIN bots_botevent AS event ON event.bot_id = webhook.bot_id
+WHERE webhook.is_open AND event.from_status <> event.to_status
+    AND NOT EXISTS (SELECT FROM bots_webhookdelivery WHERE event_id = event.id)
+ORDER BY event.id
+ON CONFLICT DO NOTHING
+"""
+
+# A terminal event is a bot's last: once it is noted there is nothing more to come.
+_CLOSE_FINISHED = """
+UPDATE bots_webhook SET is_open = false
+FROM bots_webhookdelivery AS delivery JOIN bots_botevent AS event ON event.id = delivery.event_id
+WHERE bots_webhook.is_open AND delivery.webhook_id = bots_webhook.id
+    AND event.to_status IN ('DONE', 'FAILED', 'CANCELLED')
+"""
+
+_CLAIM_DUE = """
+UPDATE bots_webhookdelivery SET
+    due_at = clock_timestamp() + %(claim)s * interval '1 second',
+    attempts = attempts + 1,
+    last_attempt_at = clock_timestamp()
+WHERE id IN (
+    SELECT id FROM bots_webhookdelivery WHERE due_at <= clock_timestamp()
+    ORDER BY due_at, id LIMIT %(at_once)s
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING id
+"""
+
+
+def deliver_webhooks() -> int:
+    """One pass: send what is due, for a limited time. Says how many were sent."""
+    note_events()
+    end, sent = time.monotonic() + LONGEST_PASS, 0
+    while time.monotonic() < end:
+        deliveries = _claim_due()
+        if not deliveries:
+            break
+        _send(deliveries)
+        sent += len(deliveries)
+    return sent
+
+
+def note_events() -> None:
+    """Note a delivery for each event of a bot with a webhook that has none yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE_EVENTS)
+        cursor.execute(_CLOSE_FINISHED)
+
+
+def _claim_due() -> list[WebhookDelivery]:
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_DUE, {"claim": CLAIM, "at_once": AT_ONCE})
+        claimed = [row[0] for row in cursor.fetchall()]
+    deliveries: QuerySet[WebhookDelivery] = WebhookDelivery.objects.filter(pk__in=claimed)
+    return list(deliveries.select_related("event__bot", "webhook__api_key").order_by("event_id"))
+
+
+def _send(deliveries: list[WebhookDelivery]) -> None:
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as senders:
+        results: Iterable[Result] = senders.map(_post, deliveries)
+        for delivery, result in zip(deliveries, results, strict=True):
+            _record(delivery, result)
+
+
+def _post(delivery: WebhookDelivery) -> Result:
+    """Runs in a thread of its own, and so touches no row that is not loaded yet."""
+    body = json.dumps(payload(delivery), separators=(",", ":")).encode()
+    timestamp = int(time.time())
+    secret = delivery.webhook.api_key.key_hash
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Botpool",
+        "X-Botpool-Delivery": str(delivery.event_id),
+        TIMESTAMP_HEADER: str(timestamp),
+        SIGNATURE_HEADER: sign(body, secret=secret, timestamp=timestamp),
+    }
+    return post(delivery.webhook.url, body, headers=headers)
+
+
+def payload(delivery: WebhookDelivery) -> dict[str, Any]:
+    event, bot = delivery.event, delivery.event.bot
+    return {
+        "event": "bot.status",
+        "eventId": event.pk,
+        "at": event.at.isoformat().replace("+00:00", "Z"),
+        "botId": bot.pk,
+        "correlationId": bot.correlation_id,
+        "platform": bot.platform,
+        "meetingUrl": bot.meeting_url,
+        "fromStatus": event.from_status or None,
+        "status": event.to_status,
+        "reason": event.reason,
+    }
+
+
+def _record(delivery: WebhookDelivery, result: Result) -> None:
+    row = WebhookDelivery.objects.filter(pk=delivery.pk, delivered_at__isnull=True)
+    if result.delivered:
+        row.update(delivered_at=Now(), due_at=None, last_answer=result.answer)
+        return
+    given_up = delivery.attempts >= settings.WEBHOOK_ATTEMPTS
+    row.update(
+        due_at=None if given_up else Now() + pause_after(delivery.attempts),
+        last_answer=result.answer,
+    )
+    bot = delivery.event.bot
+    with correlated(bot.correlation_id, bot=bot.pk):
+        logger.warning(
+            "Webhook of %s for event %s was not delivered at attempt %d%s: %s",
+            bot,
+            delivery.event_id,
+            delivery.attempts,
+            ", given up" if given_up else "",
+            result.answer,
+        )
+
+
+def pause_after(attempts: int) -> timedelta:
+    return min(FIRST_PAUSE * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)

@@ -1,0 +1,67 @@
+"""One HTTP request to a client's webhook, which cannot take longer than it may."""
+
+import http.client
+import socket
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from api.webhooks.addresses import Target, WrongWebhookAddress, find_target
+
+CONNECT_TIMEOUT = 3.0
+TOTAL_TIMEOUT = 8.0
+
+
+@dataclass(frozen=True)
+class Result:
+    delivered: bool
+    answer: str
+
+
+def post(url: str, body: bytes, *, headers: Mapping[str, str]) -> Result:
+    """Delivered means answered with 2xx. Redirects are not followed: they could lead inside."""
+    try:
+        target = find_target(url)
+        with _connected(target) as connection:
+            connection.request("POST", target.path, body=body, headers=dict(headers))
+            status = connection.getresponse().status
+    except WrongWebhookAddress as error:
+        return Result(False, str(error))
+    except (OSError, http.client.HTTPException) as error:
+        return Result(False, f"{type(error).__name__}: {error}"[:300])
+    return Result(200 <= status < 300, f"HTTP {status}")
+
+
+@contextmanager
+def _connected(target: Target) -> Iterator[http.client.HTTPConnection]:
+    connection = http.client.HTTPConnection(target.host, target.port, timeout=CONNECT_TIMEOUT)
+    connection.sock = _socket(target)
+    # A timeout of the socket starts anew with each byte: somebody who sends one every second
+    # would hold us for ever.
+    alarm = threading.Timer(TOTAL_TIMEOUT, _cut, [connection.sock])
+    alarm.start()
+    try:
+        yield connection
+    finally:
+        alarm.cancel()
+        connection.close()
+
+
+def _socket(target: Target) -> socket.socket:
+    plain = socket.create_connection((target.ip, target.port), timeout=CONNECT_TIMEOUT)
+    if not target.secure:
+        return plain
+    try:
+        return ssl.create_default_context().wrap_socket(plain, server_hostname=target.host)
+    except OSError:
+        plain.close()
+        raise
+
+
+def _cut(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # it has ended by itself in this very moment

@@ -1,0 +1,91 @@
+"""Demo bots: sent through the API like anybody's, to a pool on the simulated Coolify."""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+from django.conf import settings
+
+from api.keys import NameIsTaken, create_api_key, revoke_api_key
+from bots.models import ApiKey
+from bots.status import Platform
+
+KEY_NAME = "demo"
+NAMES = ("Notetaker", "Interview recorder", "Stand-up scribe", "Board minutes", "Sales coach")
+TIMEOUT = 10.0
+
+
+class DemoRefused(Exception):
+    """Botpool did not take the demo bot; the text says why."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Sends demo bots with an API key of its own."""
+
+    key: str
+    random: random.Random
+
+    def send(self, platform: str | None = None) -> dict[str, Any]:
+        """The bot as the API answers it."""
+        body = self._request(platform or self.random.choice(Platform.values))
+        url = f"{settings.PUBLIC_URL}/api/v1/bots"
+        headers = {"Authorization": f"Bearer {self.key}"}
+        try:
+            response = requests.post(url, json=body, headers=headers, timeout=TIMEOUT)
+        except requests.RequestException as error:
+            raise DemoRefused(f"Botpool does not answer at {url}: {type(error).__name__}") from None
+        if response.status_code != 201:
+            raise DemoRefused(
+                f"Botpool refused the bot ({response.status_code}): {_detail(response)}"
+            )
+        bot: dict[str, Any] = response.json()["bot"]
+        return bot
+
+    def _request(self, platform: str) -> dict[str, Any]:
+        return {
+            "platform": platform,
+            "meetingUrl": _meeting(platform, self.random),
+            "botDisplayName": self.random.choice(NAMES),
+            "priority": self.random.choice((50, 100, 100, 100, 200)),
+        }
+
+
+def demo_sender() -> Sender:
+    return Sender(key=_demo_key(), random=random.Random())  # noqa: S311 (nothing depends on it)
+
+
+def _demo_key() -> str:
+    """The demo's key, kept in the data directory like the other secrets of a first start."""
+    file = Path(settings.DATA_DIR, "demo_key")
+    try:
+        key = create_api_key(name=KEY_NAME)
+    except NameIsTaken:
+        if file.exists():
+            return file.read_text().strip()
+        revoke_api_key(ApiKey.objects.get(name=KEY_NAME, revoked_at__isnull=True))
+        key = create_api_key(name=KEY_NAME)
+    file.touch(mode=0o600)
+    file.write_text(key)
+    return key
+
+
+def _meeting(platform: str, chance: random.Random) -> str:
+    letters = "".join(chance.choices("abcdefghijkmnpqrstuvwxyz", k=10))
+    number = chance.randrange(10**9, 10**10)
+    return {
+        Platform.GOOGLE_MEET.value: (
+            f"https://meet.google.com/{letters[:3]}-{letters[3:7]}-{letters[7:]}"
+        ),
+        Platform.TEAMS.value: f"https://teams.microsoft.com/meet/{number}?p={letters}",
+        Platform.ZOOM.value: f"https://zoom.us/j/{number}",
+    }[platform]
+
+
+def _detail(response: requests.Response) -> str:
+    try:
+        return str(response.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return response.reason or "no reason given"

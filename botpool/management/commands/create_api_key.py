@@ -1,0 +1,26 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from api.keys import NameIsTaken, create_api_key
+from bots.models import ApiKey
+
+
+class Command(BaseCommand):
+    help = "Make an API key and print it. It is kept as a hash: this is the only time it is shown."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="who uses it; the history names it as key:NAME")
+        parser.add_argument("--role", choices=ApiKey.Role.values, default=ApiKey.Role.CLIENT)
+        parser.add_argument(
+            "--webhook-url", default="", help="where each change of its bots' status is sent"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            key = create_api_key(
+                name=options["name"], role=options["role"], webhook_url=options["webhook_url"]
+            )
+        except (NameIsTaken, ValueError) as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(key)

@@ -1,0 +1,81 @@
+import json
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.core.serializers.json import DjangoJSONEncoder
+
+from core.clock import database_now
+from pool.summary import pool_status
+from slots.status import SlotStatus
+
+
+class Command(BaseCommand):
+    help = "Slots by platform and status, queue, deployments, leases, and what is not as it should."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="for programs to read")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        status = pool_status()
+        if options["json"]:
+            self.stdout.write(json.dumps(status, indent=2, cls=DjangoJSONEncoder))
+            return
+        self.now = database_now()
+        self._tell_slots(status["slots"], status["queue"], status["pools"])
+        self._tell_list("Deployments", [self._deployment(each) for each in status["deployments"]])
+        self._tell_list("Leases", [self._lease(each) for each in status["leases"]])
+        self._tell_contention(status["contention"])
+        self._tell_list("Findings", [self._finding(each) for each in status["findings"]])
+        self._tell_coolify(status["coolify"])
+
+    def _tell_slots(
+        self, slots: dict[str, Any], queue: dict[str, Any], pools: dict[str, Any]
+    ) -> None:
+        columns = [*SlotStatus.values, "maximum", "waiting"]
+        self.stdout.write("".join([f"{'':14}", *(f"{name:>11}" for name in columns)]))
+        for platform, counts in slots.items():
+            pool = pools[platform]
+            numbers = [*counts.values(), pool["maximum"], queue[platform]["waiting"]]
+            row = "".join([f"{platform:14}", *(f"{n:>11}" for n in numbers)])
+            self.stdout.write(row + self._remarks(pool))
+
+    def _remarks(self, pool: dict[str, Any]) -> str:
+        paused = f"  paused: {pool['pauseReason']}" if pool["paused"] else ""
+        return paused + (f"  {pool['cordoned']} cordoned" if pool["cordoned"] else "")
+
+    def _tell_list(self, title: str, lines: list[str]) -> None:
+        self.stdout.write(f"\n{title}: {len(lines) or 'none'}")
+        for line in lines:
+            self.stdout.write(f"  {line}")
+
+    def _deployment(self, each: dict[str, Any]) -> str:
+        leader = ", pulls the image" if each["leader"] else ""
+        state = f"{each['status']} for {self._ago(each['since'])}{leader}"
+        return f"{each['slot']}  Bot #{each['bot']}  {state}  {each['reason']}"
+
+    def _lease(self, each: dict[str, Any]) -> str:
+        return f"{each['key']}  {each['holder']}  for {self._ago(each['since'])}"
+
+    def _finding(self, each: dict[str, Any]) -> str:
+        told = f"{each['subject']}  {each['reason']}  for {self._ago(each['since'])}"
+        return f"{told}  → {each['decision']}"
+
+    def _tell_contention(self, counts: dict[str, Any]) -> None:
+        told = f"{counts['waits']} waited, {counts['refusals']} gave up, "
+        self.stdout.write(f"  So far {told}{counts['takeovers']} taken from the dead")
+
+    def _tell_coolify(self, coolify: dict[str, Any]) -> None:
+        if coolify["failingSince"]:
+            since = self._ago(coolify["failingSince"])
+            self.stdout.write(f"\nCoolify: has not answered for {since}: {coolify['error']}")
+        elif coolify["lookedAt"]:
+            self.stdout.write(f"\nCoolify: looked at {self._ago(coolify['lookedAt'])} ago")
+        else:
+            self.stdout.write("\nCoolify: not looked at lately")
+
+    def _ago(self, moment: datetime) -> str:
+        seconds = max(0, int((self.now - moment).total_seconds()))
+        if seconds < 120:
+            return f"{seconds} s"
+        return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"

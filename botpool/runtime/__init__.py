@@ -1,0 +1,1 @@
+"""Running Botpool on a machine: supervisor, processes, embedded PostgreSQL, first start."""

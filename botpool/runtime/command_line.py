@@ -1,0 +1,71 @@
+"""How every command starts: with the embedded PostgreSQL beneath it when none is named."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from django.core.management import execute_from_command_line
+from django.db import OperationalError, ProgrammingError
+from psycopg.errors import UndefinedColumn, UndefinedFunction, UndefinedTable
+
+from botpool.runtime.postgres import server as postgres
+from botpool.runtime.shared_environment import adopt_environment
+from core import environment as env
+
+# These talk to no database, or look after it themselves.
+WITHOUT_DATABASE = {
+    "",
+    "check",
+    "collectstatic",
+    "coolify_simulator",
+    "help",
+    "runserver",
+    "test",
+    "up",
+    "version",
+    "--help",
+    "--version",
+    "-h",
+}
+
+
+def main(argv: list[str]) -> None:
+    command = argv[1] if len(argv) > 1 else ""
+    if command != "up":  # which decides for itself
+        adopt_environment(env.data_dir())
+
+    from django.conf import settings
+
+    asks_for_help = "--help" in argv or "-h" in argv
+    needs_database = command not in WITHOUT_DATABASE and not asks_for_help
+    embedded = needs_database and settings.EMBEDDED_POSTGRES
+    with _faults_in_one_line(), postgres.running(settings.DATA_DIR) if embedded else nullcontext():
+        try:
+            execute_from_command_line(argv)
+        finally:
+            sys.stdout.flush()
+
+
+@contextmanager
+def _faults_in_one_line() -> Iterator[None]:
+    """Those of what surrounds us; for our own there is the traceback."""
+    try:
+        yield
+    except postgres.PostgresError as error:
+        raise SystemExit(f"botpool: {error}") from None
+    except OperationalError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SystemExit(
+            f"botpool: PostgreSQL: {reason} (manage.py doctor says what to do)"
+        ) from None
+    except ProgrammingError as error:
+        if not isinstance(error.__cause__, UndefinedColumn | UndefinedFunction | UndefinedTable):
+            raise
+        reason = str(error).splitlines()[0]
+        raise SystemExit(
+            f"botpool: the database lacks tables ({reason}): run manage.py migrate"
+        ) from None
+    except BrokenPipeError:  # who reads our output, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None

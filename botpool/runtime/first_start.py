@@ -1,0 +1,47 @@
+"""What has to be there before the parts can work: tables, and somebody who may log in."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection, transaction
+
+from api.keys import create_api_key
+
+OPERATOR = "operator"
+START_LOCK = 0x626F74706F6F6C  # "botpool"
+
+
+@contextmanager
+def one_start_at_a_time() -> Iterator[None]:
+    """Others that start on the same database at this moment wait."""
+    with closing(connection.copy()) as session:
+        with session.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [START_LOCK])
+        yield
+
+
+def migrate() -> None:
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+@transaction.atomic
+def make_operator() -> dict[str, str]:
+    """The operator's account and an API key, to be shown once; nothing when there are users."""
+    if User.objects.exists():
+        return {}
+    password = secrets.token_urlsafe(12)
+    User.objects.create_superuser(OPERATOR, password=password)
+    key = create_api_key(name=OPERATOR, role="operator")
+    return {"name": OPERATOR, "password": password, "API key": key}
+
+
+def box(title: str, lines: dict[str, str]) -> str:
+    width = max(len(name) for name in lines)
+    rows = [title, "", *(f"{name:<{width}}  {value}" for name, value in lines.items())]
+    longest = max(len(row) for row in rows)
+    edge = "─" * (longest + 2)
+    inner = "\n".join(f"│ {row:<{longest}} │" for row in rows)
+    return f"╭{edge}╮\n{inner}\n╰{edge}╯"

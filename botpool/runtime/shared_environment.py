@@ -1,0 +1,56 @@
+"""What the running `manage.py up` was started with, for commands in other shells."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from botpool.runtime.postgres.file_locks import is_free
+from botpool.runtime.secret_files import write_privately
+from core import environment as env
+
+FILE = "up.json"
+LOCK = "up.lock"  # held as long as `up` or any part of it runs
+SECRETS = {
+    "COOLIFY_API_TOKEN",
+    "COOLIFY_WEBHOOK_SECRET",
+    "DATABASE_URL",
+    "METRICS_TOKEN",
+    "REDIS_URL",
+    "SECRET_KEY",
+    "SECRET_KEY_FALLBACKS",
+}
+
+
+@contextmanager
+def environment_shared(data_dir: Path, chosen: dict[str, str]) -> Iterator[None]:
+    """Inside the block other shells find our variables, and those that `up` chose, no secrets."""
+    given = {name: os.environ[name] for name in env.names_read() if os.environ.get(name)}
+    shared = {name: value for name, value in (given | chosen).items() if name not in SECRETS}
+    file = data_dir / FILE
+    write_privately(file, json.dumps({"database": _database(), "environment": shared}))
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def adopt_environment(data_dir: Path) -> None:
+    """Take what is not set here from the `up` that runs on this directory and database."""
+    try:
+        found = json.loads((data_dir / FILE).read_text())
+        is_stale = is_free(data_dir / LOCK)
+    except (OSError, ValueError):
+        return
+    if is_stale or found["database"] != _database():
+        return
+    another_coolify = "COOLIFY_API_URL" in os.environ
+    for name, value in found["environment"].items():
+        if not (another_coolify and name.startswith("COOLIFY_")):
+            os.environ.setdefault(name, value)
+
+
+def _database() -> str:
+    """Which one, without who logs in: host, port and name; empty for the embedded one."""
+    return env.text("DATABASE_URL").rpartition("@")[2].partition("?")[0]

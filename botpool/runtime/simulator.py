@@ -1,0 +1,58 @@
+"""Where the Coolify simulator of `manage.py up` listens, for our parts and for other shells."""
+
+import json
+import secrets
+import sys
+
+from django.conf import settings
+
+from botpool.runtime.ports import free_port
+from botpool.runtime.process import Part
+from botpool.runtime.secret_files import write_privately
+from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER
+
+PREFERRED_PORT = 8780
+
+
+class SimulatedCoolify:
+    def __init__(self, *, speed: float) -> None:
+        self.speed = speed
+        self.port = free_port(host="127.0.0.1", preferred=PREFERRED_PORT)
+        self.token = f"1|{secrets.token_urlsafe(24)}"
+        self.url = f"http://127.0.0.1:{self.port}/api/v1"
+        self.file = settings.DATA_DIR / "simulator.json"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the other parts need to talk to it."""
+        return {
+            "COOLIFY_API_URL": self.url,
+            "COOLIFY_API_TOKEN": self.token,
+            "COOLIFY_PROJECT_UUID": DEFAULT_PROJECT,
+            "COOLIFY_SERVER_UUID": DEFAULT_SERVER,
+            "COOLIFY_SIMULATED": "true",
+        }
+
+    def write_address(self) -> None:
+        address = {
+            "url": self.url,
+            "token": self.token,
+            "project": self.environment["COOLIFY_PROJECT_UUID"],
+            "servers": self.environment["COOLIFY_SERVER_UUID"],
+        }
+        write_privately(self.file, json.dumps(address))
+
+    def forget_address(self) -> None:
+        self.file.unlink(missing_ok=True)
+
+    def part(self) -> Part:
+        options = {
+            "--host": "127.0.0.1",
+            "--port": str(self.port),
+            "--speed": f"{self.speed:g}",
+            "--state": str(settings.DATA_DIR / "simulator-state.json"),
+            "--token": self.token,
+        }
+        words = [word for option in options.items() for word in option]
+        manage = str(settings.BASE_DIR / "manage.py")
+        return Part(name="coolify", command=[sys.executable, manage, "coolify_simulator", *words])

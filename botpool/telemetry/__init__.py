@@ -1,0 +1,1 @@
+"""Watching Botpool from outside: metrics, counters, samples, retention, health, doctor."""

@@ -1,0 +1,229 @@
+"""How the machinery does: ticker, workers, periodic work, tasks, Coolify's budget, PostgreSQL."""
+
+import logging
+from collections.abc import Iterator
+
+from django.conf import settings
+from django_q.brokers import get_broker
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from botpool.schedule import WORKS
+from coolify.budget.report import GRANTED, REFUSALS, REFUSED, BudgetReport, budget_report
+from coolify.client.calls import CALLS
+from core.jobs.ticker import LEASE_TTL
+from core.sql import fetch_all, fetch_one
+
+logger = logging.getLogger(__name__)
+
+
+def machinery_metrics(prefix: str) -> Iterator[Metric]:
+    yield from _periodic(prefix)
+    yield from _tasks(prefix)
+    yield from _signs_of_life(prefix)
+    yield from _budget(prefix, budget_report())
+
+
+# What has never been done is as old as the database: an age that is missing alarms nobody.
+_SET_UP = "SELECT min(applied) FROM django_migrations"
+
+_PERIODIC = f"""
+SELECT name,
+    extract(epoch FROM clock_timestamp() - coalesce(finished_at, ({_SET_UP})))::float8,
+    coalesce(extract(epoch FROM clock_timestamp() - asked_at), 0)::float8,
+    coalesce(extract(epoch FROM duration), 0)::float8,
+    coalesce((error <> '')::int, 0)
+FROM unnest(%(works)s::text[]) AS works (name) LEFT JOIN botpool_periodicwork USING (name)
+ORDER BY name
+"""  # noqa: S608 (nothing of this comes from outside)
+
+
+def _periodic(prefix: str) -> Iterator[Metric]:
+    """The lag of the reconciler and of every other periodic work."""
+    families = [
+        GaugeMetricFamily(f"{prefix}periodic_{name}", text, labels=["work"])
+        for name, text in (
+            (
+                "age_seconds",
+                "Since its last run that succeeded, or since the database was set up if none did.",
+            ),
+            ("asked_seconds", "For how long a run has been asked for and not begun."),
+            ("duration_seconds", "How long the last run took."),
+            ("failing", "1 if the last run failed."),
+        )
+    ]
+    for work, *values in fetch_all(_PERIODIC, {"works": [work.name for work in WORKS]}):
+        for family, value in zip(families, values, strict=True):
+            family.add_metric([work], value)
+    return iter(families)
+
+
+_WAITING_TASKS = """
+SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(lock)), 0)::float8
+FROM django_q_ormq WHERE lock <= clock_timestamp()
+"""
+_OLDEST_ASKED = """
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(asked_at)), 0)::float8
+FROM botpool_periodicwork
+"""
+
+
+def _tasks(prefix: str) -> Iterator[Metric]:
+    length, age = _waiting_in_redis() if settings.REDIS_URL else _waiting_in_postgres()
+    if length is not None:
+        yield GaugeMetricFamily(f"{prefix}tasks_waiting", "Tasks that no worker has taken.", length)
+    yield GaugeMetricFamily(f"{prefix}task_oldest_seconds", "The age of the oldest of them.", age)
+
+
+def _waiting_in_postgres() -> tuple[float, float]:
+    row = fetch_one(_WAITING_TASKS, {})
+    assert row is not None
+    return row[0], row[1]
+
+
+def _waiting_in_redis() -> tuple[float | None, float]:
+    """Redis keeps no times: the age is that of the oldest run that was asked for. And with Redis
+    away nobody knows how many wait, which is no reason to tell nothing else."""
+    from redis import RedisError  # installed only where Redis is the broker
+
+    row = fetch_one(_OLDEST_ASKED, {})
+    try:
+        length: float | None = float(get_broker().queue_size())
+    except RedisError as error:
+        logger.warning("The metrics go without the number of waiting tasks: %s", error)
+        length = None
+    return length, row[0] if row else 0.0
+
+
+# Who wants a look soon empties `looked_at`, and a look that failed sets it: the containers' times
+# are those of looks that succeeded.
+_SIGNS_OF_LIFE = f"""
+SELECT
+    (SELECT coalesce(extract(epoch FROM clock_timestamp() - seen_at), 'Infinity')::float8
+        FROM botpool_tickerlease),
+    (SELECT split_part(holder, ':', 1) FROM botpool_tickerlease),
+    (SELECT extract(epoch FROM clock_timestamp() - coalesce(greatest(
+            (SELECT looked_at FROM slots_watch WHERE failing_since IS NULL),
+            max(container_seen_at)
+        ), min(created_at)))::float8
+        FROM slots_slot),
+    (SELECT coalesce(extract(epoch FROM clock_timestamp() - failing_since), 0)::float8
+        FROM slots_watch),
+    (SELECT count(*) FROM bots_webhookdelivery WHERE due_at IS NOT NULL),
+    (SELECT extract(epoch FROM
+            clock_timestamp() - coalesce(min(counted_until), ({_SET_UP})))::float8
+        FROM botpool_tallymark),
+    (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
+    current_setting('max_connections')::int,
+    pg_database_size(current_database())
+"""  # noqa: S608 (nothing of this comes from outside)
+
+
+def _signs_of_life(prefix: str) -> Iterator[Metric]:
+    row = fetch_one(_SIGNS_OF_LIFE, {})
+    assert row is not None
+    seen, host, looked, failing, due, uncounted, connections, most, size = row
+    leads = seen is not None and seen <= LEASE_TTL.total_seconds()
+    ticker = GaugeMetricFamily(
+        f"{prefix}ticker_leader", "1 for the host whose ticker leads.", labels=["host"]
+    )
+    ticker.add_metric([host if leads and host else "none"], float(leads))
+    yield ticker
+    for name, text, value in (
+        (
+            "watch_age_seconds",
+            "Since Coolify was last looked at with success, or since the first slot was made "
+            "if it never was.",
+            looked,
+        ),
+        ("watch_failing_seconds", "For how long looking at Coolify has failed.", failing),
+        ("webhooks_due", "Webhook deliveries that are not over.", due),
+        ("counters_age_seconds", "Up to how long ago the counters are complete.", uncounted),
+        (
+            "database_connections",
+            "Connections to this database, PgBouncer's included.",
+            connections,
+        ),
+        ("database_max_connections", "How many PostgreSQL allows.", most),
+        ("database_bytes", "The size of the database.", size),
+    ):
+        yield GaugeMetricFamily(f"{prefix}{name}", text, value or 0)
+
+
+def _budget(prefix: str, report: BudgetReport) -> Iterator[Metric]:
+    yield _calls(prefix, report)
+    left = GaugeMetricFamily(
+        f"{prefix}coolify_budget_left", "Calls that may be made at once.", labels=["class"]
+    )
+    for call_class, each in report.classes.items():
+        left.add_metric([call_class], each.left)
+    yield left
+    for name, text, value in (
+        ("limit", "Calls a minute that Botpool allows itself.", report.limit),
+        ("spent", "Calls made within the last minute.", report.spent),
+    ):
+        yield GaugeMetricFamily(f"{prefix}coolify_budget_{name}", text, value)
+    yield GaugeMetricFamily(
+        f"{prefix}coolify_circuit_open",
+        "1 while Coolify is not called because it failed too often.",
+        float(report.circuit != "closed"),
+    )
+    for name, text, total in (
+        ("pauses", "Pauses that Coolify asked for (429).", report.times_paused),
+        ("circuit_openings", "How often Coolify failed too often.", report.times_opened),
+        ("spent_by_others", "Calls of others on our account.", report.spent_by_others),
+        (
+            "time_held_back_seconds",
+            "For how long no call was made, because of pauses and an open circuit; counted when "
+            "they begin.",
+            report.seconds_held_back,
+        ),
+    ):
+        yield CounterMetricFamily(f"{prefix}coolify_{name}", text, value=total)
+    yield _held_back(prefix)
+
+
+def _calls(prefix: str, report: BudgetReport) -> Metric:
+    family = CounterMetricFamily(
+        f"{prefix}coolify_calls",
+        "Calls to Coolify: granted, refused by the budget and why, or failed and how.",
+        labels=["class", "call", "outcome", "reason"],
+    )
+    totals = {(call.call_class, call.name, call.outcome): call.total for call in report.calls}
+    for (call_class, name, outcome), total in (_NO_CALLS | totals).items():
+        family.add_metric([call_class, name, *_outcome_and_reason(outcome)], total)
+    return family
+
+
+# A rate misses the first of a series that begins with it. Of failures only those are there that
+# have happened: calls times kinds of errors would be too many.
+_NO_CALLS = {
+    (call_class.value, name, outcome): 0
+    for call_class, names in CALLS.items()
+    for name in names
+    for outcome in (GRANTED, *(REFUSED + reason for reason in REFUSALS))
+}
+
+
+def _outcome_and_reason(outcome: str) -> tuple[str, str]:
+    if outcome == GRANTED:
+        return "granted", ""
+    if outcome.startswith(REFUSED):
+        return "refused", outcome.removeprefix(REFUSED)
+    return "failed", outcome
+
+
+_HELD_BACK = """
+SELECT coalesce(greatest(extract(epoch FROM
+    greatest(max(paused_until), max(open_until)) - clock_timestamp()), 0), 0)::float8
+FROM coolify_budget
+"""
+
+
+def _held_back(prefix: str) -> Metric:
+    row = fetch_one(_HELD_BACK, {})
+    return GaugeMetricFamily(
+        f"{prefix}coolify_held_back_seconds",
+        "For how much longer no call is made, because of a pause or an open circuit.",
+        row[0] if row else 0.0,
+    )

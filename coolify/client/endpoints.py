@@ -1,0 +1,354 @@
+"""Coolify's API: one method per endpoint that Botpool uses, with typed results.
+
+Every method raises an error of the family in `coolify.client.errors`, and nothing else, when
+Coolify does not do as asked. None of them sleeps for long or waits for Coolify to finish something:
+start, stop and delete are only queued there.
+
+One `Coolify` may be shared by threads and survives a fork: each thread of each process has a
+connection of its own, which it keeps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from coolify.client.bodies import (
+    DISPENSABLE_FIELDS,
+    application_changes,
+    environment_variable,
+    new_application,
+)
+from coolify.client.calls import Call, CallClass, Gate
+from coolify.client.errors import (
+    CoolifyError,
+    MalformedAnswer,
+    NotAccepted,
+    NotFound,
+    NotRunning,
+    Refused,
+    Unavailable,
+    Unreachable,
+)
+from coolify.client.image import Image
+from coolify.client.parsing import Item, parse_indexed_list, parse_list, parse_object
+from coolify.client.paths import application_path, segment
+from coolify.client.resources import (
+    Application,
+    Cancellation,
+    CreatedApplication,
+    Deployment,
+    DeploymentStatus,
+    Environment,
+    EnvironmentVariable,
+    Project,
+    Server,
+)
+from coolify.client.starts import StartAnswer, newest_since
+from coolify.client.transport import DEFAULT_TIMEOUT, Answer, Transport
+
+# Reading logs is a synchronous SSH session inside Coolify.
+LOGS_TIMEOUT = 60.0
+# What Coolify's own queue asks for in its Retry-After when it is full.
+RETRY_START_AFTER = 60.0
+
+VERSION_PATTERN = re.compile(r"v?\d+\.\d+[\w.+-]*")
+NOT_CANCELLABLE = re.compile(r"cannot be cancelled\. Current status: ([\w-]+)")
+
+
+class Coolify:
+    def __init__(
+        self,
+        base_url: str,
+        token: str,
+        *,
+        gate: Gate | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        """`base_url` ends in `/api/v1`. `timeout` is the most a whole call may take, in seconds."""
+        self._transport = Transport(base_url, token, gate=gate, timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"Coolify({self._transport.base_url!r})"
+
+    # --- The installation ---------------------------------------------------------------
+
+    def version(self) -> str:
+        answer = self._read("version", "/version", as_text=True)
+        text = str(answer.data).strip().strip('"')
+        if not VERSION_PATTERN.fullmatch(text):
+            raise MalformedAnswer("Coolify's version is no version: is this address Coolify's API?")
+        return text
+
+    def servers(self) -> list[Server]:
+        answer = self._read("servers", "/servers")
+        return parse_list(answer.data, Server.parse, what="servers")
+
+    def projects(self) -> list[Project]:
+        answer = self._read("projects", "/projects")
+        return parse_list(answer.data, Project.parse, what="projects")
+
+    def environments(self, project_uuid: str) -> list[Environment]:
+        answer = self._read("environments", f"/projects/{segment(project_uuid)}/environments")
+        return parse_list(answer.data, Environment.parse, what="environments")
+
+    # --- Applications -------------------------------------------------------------------
+
+    def applications(self) -> list[Application]:
+        """All of them in one call: Coolify has no pages."""
+        answer = self._read("applications", "/applications")
+        return parse_list(answer.data, Application.parse, what="applications")
+
+    def application(self, uuid: str) -> Application:
+        answer = self._read("application", application_path(uuid))
+        return parse_object(answer.data, Application.parse, what="an application")
+
+    def create_application(
+        self,
+        *,
+        project_uuid: str,
+        server_uuid: str,
+        environment_name: str,
+        image: Image,
+        name: str,
+        description: str | None = None,
+        destination_uuid: str | None = None,
+        ports_exposes: str = "3000",
+    ) -> CreatedApplication:
+        """Creates it and starts nothing. Names are not unique in Coolify and nothing makes the
+        call idempotent: after an error with `maybe_done`, look for the name before repeating."""
+        where = {
+            "project_uuid": project_uuid,
+            "server_uuid": server_uuid,
+            "environment_name": environment_name,
+            "destination_uuid": destination_uuid,
+        }
+        what = {"name": name, "description": description, "ports_exposes": ports_exposes}
+        return self._create(new_application(where=where, what=what, image=image))
+
+    def update_application(
+        self, uuid: str, *, description: str | None = None, image: Image | None = None
+    ) -> None:
+        body = application_changes(description=description, image=image)
+        call_class = CallClass.TEXT if image is None else CallClass.URGENT
+        call = Call("update_application", call_class, "PATCH", application_path(uuid))
+        self._transport.send(call, body=body)
+
+    def delete_application(self, uuid: str) -> None:
+        """Only queued: the application stays in the listings until Coolify's job has run."""
+        # The clean-up would prune the image that the other slots on that server start from.
+        query = {"docker_cleanup": "false"}
+        self._do("delete_application", "DELETE", application_path(uuid), query=query)
+
+    # --- Environment variables ----------------------------------------------------------
+
+    def envs(self, uuid: str) -> list[EnvironmentVariable]:
+        """Without the twins that Coolify keeps of each variable for preview deployments."""
+        answer = self._read("envs", f"{application_path(uuid)}/envs")
+        variables = parse_list(answer.data, EnvironmentVariable.parse, what="environment variables")
+        return [variable for variable in variables if not variable.is_preview]
+
+    def set_envs(self, uuid: str, variables: Mapping[str, str]) -> None:
+        """Creates or overwrites these, and leaves others alone. They apply at the next start.
+
+        Not transactional in Coolify: after an error some of them may be written.
+        """
+        body = {"data": [environment_variable(key, value) for key, value in variables.items()]}
+        with _may_be_done():
+            self._do("set_envs", "PATCH", f"{application_path(uuid)}/envs/bulk", body=body)
+
+    # --- Running ------------------------------------------------------------------------
+
+    def start(self, uuid: str) -> StartAnswer:
+        """One call; the answer is a claim to be checked (see `coolify.client.starts`)."""
+        return self._trigger("start", uuid)
+
+    def restart(self, uuid: str) -> StartAnswer:
+        """For a docker image a whole deployment, with the same doubts as `start`."""
+        return self._trigger("restart", uuid)
+
+    def resolve_start(
+        self,
+        uuid: str,
+        *,
+        since: datetime,
+        deployment_uuid: str | None = None,
+        earlier: Collection[str] = (),
+    ) -> Deployment:
+        """The deployment that a start of this application led to, or NotAccepted.
+
+        `since` is when that start was first asked for, by our clock, after its environment was
+        written. `deployment_uuid` is what it answered, if anything came back. `earlier` are the
+        deployments already known to belong to other starts: clocks agree to a few seconds only.
+        Costs one call when that uuid is real, else two.
+        """
+        if deployment_uuid is not None:
+            try:
+                return self.deployment(deployment_uuid)
+            except NotFound:
+                pass
+        return self._newest_deployment(uuid, since=since, earlier=earlier)
+
+    def stop(self, uuid: str) -> None:
+        """Only queued, and it cancels no deployment: cancel those first."""
+        # The clean-up is on by default and prunes the very images that keep the pool warm.
+        query = {"docker_cleanup": "false"}
+        self._do("stop", "POST", f"{application_path(uuid)}/stop", query=query)
+
+    def logs(self, uuid: str, *, lines: int = 100) -> str:
+        """Slow. Raises NotRunning when there is no container to ask."""
+        try:
+            answer = self._read(
+                "logs",
+                f"{application_path(uuid)}/logs",
+                query={"lines": lines},
+                timeout=LOGS_TIMEOUT,
+            )
+        except Refused as error:
+            if "not running" in error.message:
+                raise NotRunning(str(error), status=error.status or 400) from error
+            raise
+        return parse_object(answer.data, lambda item: str(item.get("logs") or ""), what="logs")
+
+    # --- Deployments --------------------------------------------------------------------
+
+    def deployments(self) -> list[Deployment]:
+        """Only those queued or in progress: who is missing may be finished, or never was."""
+        answer = self._read("deployments", "/deployments")
+        return parse_indexed_list(answer.data, Deployment.parse, what="deployments")
+
+    def deployment(self, uuid: str) -> Deployment:
+        answer = self._read("deployment", f"/deployments/{segment(uuid)}")
+        return parse_object(answer.data, Deployment.parse, what="a deployment")
+
+    def application_deployments(
+        self, uuid: str, *, skip: int = 0, take: int = 10
+    ) -> list[Deployment]:
+        """Newest first, also those that are over."""
+        return _history(self._application_deployments(uuid, skip=skip, take=take))
+
+    def cancel_deployment(self, uuid: str) -> Cancellation:
+        """Tells how the deployment stands now; one that was over before is no error."""
+        call = Call(
+            "cancel_deployment",
+            CallClass.URGENT,
+            "POST",
+            f"/deployments/{segment(uuid)}/cancel",
+        )
+        try:
+            answer = self._transport.send(call)
+        except Refused as error:
+            over = NOT_CANCELLABLE.search(error.message)
+            if over is None:
+                raise
+            return Cancellation(uuid=uuid, status=over[1])
+        except (Unavailable, Unreachable) as error:
+            return self._cancelled_after_all(uuid, error)
+        status = answer.data.get("status") if isinstance(answer.data, dict) else None
+        return Cancellation(uuid=uuid, status=str(status or DeploymentStatus.CANCELLED))
+
+    # --- Inside -------------------------------------------------------------------------
+
+    def _read(
+        self,
+        name: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        as_text: bool = False,
+    ) -> Answer:
+        call = Call(name, CallClass.WATCH, "GET", path)
+        return self._transport.send(call, query=query, timeout=timeout, as_text=as_text)
+
+    def _do(
+        self,
+        name: str,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        call = Call(name, CallClass.URGENT, method, path)
+        return self._transport.send(call, query=query, body=body)
+
+    def _create(self, body: Item) -> CreatedApplication:
+        left_out: frozenset[str] = frozenset()
+        try:
+            answer = self._do("create_application", "POST", "/applications/dockerimage", body=body)
+        except Refused as error:
+            left_out = frozenset(error.unknown_fields)
+            if not left_out or not left_out <= DISPENSABLE_FIELDS:
+                raise
+            known = {field: value for field, value in body.items() if field not in left_out}
+            answer = self._do("create_application", "POST", "/applications/dockerimage", body=known)
+        with _may_be_done():
+            return parse_object(
+                answer.data,
+                lambda item: CreatedApplication.parse(item, left_out=left_out),
+                what="a new application",
+            )
+
+    def _trigger(self, name: str, uuid: str) -> StartAnswer:
+        asked_at = datetime.now(UTC)
+        answer = self._do(name, "POST", f"{application_path(uuid)}/{name}")
+        with _may_be_done():
+            return parse_object(
+                answer.data,
+                lambda item: StartAnswer.parse(item, application_uuid=uuid, asked_at=asked_at),
+                what=f"a {name}",
+            )
+
+    def _application_deployments(self, uuid: str, *, skip: int = 0, take: int = 10) -> Answer:
+        return self._read(
+            "application_deployments",
+            f"/deployments/applications/{segment(uuid)}",
+            query={"skip": skip, "take": take},
+        )
+
+    def _newest_deployment(
+        self, uuid: str, *, since: datetime, earlier: Collection[str]
+    ) -> Deployment:
+        answer = self._application_deployments(uuid)
+        unknown = [found for found in _history(answer) if found.uuid not in earlier]
+        found = newest_since(unknown, since=since, clock_offset=answer.clock_offset)
+        if found is None:
+            raise NotAccepted(
+                "Coolify answered the start and made no deployment of it: its queue of "
+                "deployments on that server is full, or an older deployment is still active. "
+                "The start is repeated later.",
+                retry_after=RETRY_START_AFTER,
+            )
+        return found
+
+    def _cancelled_after_all(self, uuid: str, error: CoolifyError) -> Cancellation:
+        # Before 4.3.7 the cancellation may succeed and be answered with 500.
+        try:
+            deployment = self.deployment(uuid)
+        except NotFound:
+            raise
+        except CoolifyError as second:
+            raise error from second
+        if not deployment.is_ended:
+            raise error
+        return Cancellation(uuid=uuid, status=deployment.status)
+
+
+def _history(answer: Answer) -> list[Deployment]:
+    data = answer.data
+    listed = data.get("deployments") if isinstance(data, dict) else data
+    return parse_indexed_list(listed, Deployment.parse, what="an application's deployments")
+
+
+@contextmanager
+def _may_be_done() -> Iterator[None]:
+    """An error about the answer says nothing against the deed."""
+    try:
+        yield
+    except (MalformedAnswer, Refused) as error:
+        error.maybe_done = True
+        raise

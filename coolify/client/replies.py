@@ -1,0 +1,278 @@
+"""Which error an answer of Coolify is, in words that help its operator."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import requests
+import urllib3
+
+from coolify.client.calls import Call
+from coolify.client.errors import (
+    AbilityMissing,
+    AddressNotAllowed,
+    ApiDisabled,
+    CoolifyError,
+    MalformedAnswer,
+    MethodChanged,
+    NotFound,
+    RateLimited,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+    WrongAddress,
+)
+
+# Coolify counts by the minute.
+DEFAULT_RETRY_AFTER = 60.0
+# A header that asks for longer than this is a mistake, and would halt the pool.
+MAX_RETRY_AFTER = 3600.0
+
+NOT_FOUND = re.compile(r"(?P<thing>\w[\w ]*?) not found\.?", re.IGNORECASE)
+MISSING_ABILITY = re.compile(r"Missing required permissions?:\s*(?P<ability>[\w:, ]+)")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole HTTP answer, whatever is in it."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        """None when it is not JSON."""
+        try:
+            return json.loads(self.content)
+        except (ValueError, RecursionError):
+            return None
+
+    def number(self, header: str) -> int | None:
+        try:
+            return int(self.headers.get(header, ""))
+        except ValueError:
+            return None
+
+
+def unreachable(call: Call, error: Exception, *, base_url: str) -> Unreachable:
+    never_sent = _never_sent(error)
+    advice = (
+        "Nothing was sent. Is COOLIFY_API_URL right, and is Coolify running?"
+        if never_sent
+        else "The request was sent and its answer lost."
+    )
+    return Unreachable(
+        f"Coolify at {base_url} could not be reached for {call.name}: {_cause(error)}. {advice}",
+        maybe_done=not never_sent and not call.only_reads,
+    )
+
+
+def fault_of(call: Call, reply: Reply) -> CoolifyError | None:
+    """The error that this answer stands for, None if it is a good one."""
+    if 200 <= reply.status < 300:
+        return None
+    if 300 <= reply.status < 400:
+        return _redirected(call, reply)
+    if reply.status >= 500 or reply.status == 408:
+        return _server_error(call, reply)
+    special = {
+        401: _unauthenticated,
+        403: _forbidden,
+        404: _not_found,
+        405: _method_changed,
+        429: _rate_limited,
+    }
+    return special.get(reply.status, _refused)(call, reply)
+
+
+def not_json(call: Call, reply: Reply) -> MalformedAnswer:
+    found = "an HTML page" if b"<html" in reply.content[:2000].lower() else "no JSON"
+    return MalformedAnswer(
+        f"Coolify's answer to {call.name} ({reply.status}) is {found}. Is COOLIFY_API_URL the "
+        "address of the API, ending in /api/v1, with no login page or proxy before it?",
+        status=reply.status,
+        maybe_done=not call.only_reads and reply.status < 300,
+    )
+
+
+def field_errors(data: Any) -> dict[str, list[str]]:
+    """Coolify's complaints by field, whichever of its shapes they came in: an object of lists
+    or of strings, a list, a string. Those that name no field are under the empty name."""
+    if isinstance(data, dict):
+        return {str(field): _texts(complaints) for field, complaints in data.items()}
+    texts = _texts(data)
+    return {"": texts} if texts else {}
+
+
+def _never_sent(error: Exception) -> bool:
+    if isinstance(error, requests.ConnectTimeout | requests.exceptions.SSLError):
+        return True
+    reason = getattr(error.args[0] if error.args else None, "reason", None)
+    return isinstance(reason, urllib3.exceptions.NewConnectionError)
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, requests.exceptions.SSLError):
+        return "its TLS certificate was not accepted"
+    if isinstance(error, requests.ConnectTimeout):
+        return "no connection within the timeout"
+    timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError)
+    if isinstance(error, timeouts) or "timed out" in str(error):
+        return "no whole answer within the timeout"
+    if _never_sent(error):
+        return "connection refused, or no such host"
+    return "the connection broke off"
+
+
+def _redirected(call: Call, reply: Reply) -> WrongAddress:
+    target = reply.headers.get("Location", "elsewhere").split("?")[0]
+    return WrongAddress(
+        f"Coolify redirects {call.name} to {target}. Set COOLIFY_API_URL to the address "
+        "that answers itself (https instead of http, and ending in /api/v1).",
+        status=reply.status,
+    )
+
+
+def _server_error(call: Call, reply: Reply) -> Unavailable:
+    return Unavailable(
+        f"Coolify answered {call.name} with {reply.status}: it is restarting, overloaded or "
+        f"broken. {_message(reply)}".strip(),
+        status=reply.status,
+        retry_after=_retry_after(reply),
+        maybe_done=not call.only_reads,
+    )
+
+
+def _unauthenticated(call: Call, reply: Reply) -> Unauthenticated:
+    return Unauthenticated(
+        "Coolify does not accept the token (401). Make a new one in Coolify under "
+        "Keys & Tokens, with the abilities read, write and deploy, and set COOLIFY_API_TOKEN.",
+        status=reply.status,
+    )
+
+
+def _forbidden(call: Call, reply: Reply) -> CoolifyError:
+    message = _message(reply)
+    if "API is disabled" in message:
+        return ApiDisabled(
+            "Coolify's API is switched off. Switch it on in Coolify under Settings, Advanced.",
+            status=reply.status,
+        )
+    if "not allowed to access the API" in message:
+        return AddressNotAllowed(
+            "Coolify does not let this machine's address use its API. Add the address in "
+            "Coolify under Settings, Advanced, Allowed IPs.",
+            status=reply.status,
+        )
+    if missing := MISSING_ABILITY.search(message):
+        return _ability_missing(call, missing["ability"].strip())
+    return _refused(call, reply)
+
+
+def _ability_missing(call: Call, ability: str) -> AbilityMissing:
+    return AbilityMissing(
+        f"The Coolify token may not {call.name}: it lacks the ability {ability}. Make a token "
+        "with read, write and deploy (none of them implies another) and set COOLIFY_API_TOKEN.",
+        ability=ability,
+    )
+
+
+def _not_found(call: Call, reply: Reply) -> CoolifyError:
+    data = reply.json()
+    if not isinstance(data, dict):
+        # A proxy answers like this while Coolify restarts: it does not mean "gone".
+        return Unavailable(
+            f"{call.name} was answered with a 404 that is not Coolify's own: a proxy before it "
+            "answered, perhaps while Coolify restarts. If it lasts, check COOLIFY_API_URL.",
+            status=404,
+            maybe_done=False,
+        )
+    found = NOT_FOUND.fullmatch(_message(reply))
+    if found is None or "docs" in data:
+        return WrongAddress(
+            f"Coolify does not know the address of {call.name}: COOLIFY_API_URL must end in "
+            "/api/v1, or this version of Coolify is too old or too new.",
+            status=404,
+        )
+    thing = found["thing"].lower()
+    return NotFound(f"Coolify has no such {thing} ({call.name}).", thing=thing)
+
+
+def _method_changed(call: Call, reply: Reply) -> MethodChanged:
+    return MethodChanged(
+        f"This version of Coolify does not take {call.method} for {call.name} (405). "
+        f"{_message(reply)} Supported are v4 betas up to 4.3.",
+        status=reply.status,
+    )
+
+
+def _rate_limited(call: Call, reply: Reply) -> RateLimited:
+    seconds = _retry_after(reply)
+    seconds = DEFAULT_RETRY_AFTER if seconds is None else seconds
+    return RateLimited(
+        f"Coolify refuses more calls for {seconds:.0f} s (429). If that happens often, lower "
+        "COOLIFY_RATE_LIMIT, or give Botpool a Coolify user of its own: the limit is per user.",
+        status=reply.status,
+        retry_after=seconds,
+    )
+
+
+def _refused(call: Call, reply: Reply) -> CoolifyError:
+    data = reply.json()
+    if data is None:
+        return not_json(call, reply)
+    errors = field_errors(data.get("errors", data.get("error")) if isinstance(data, dict) else data)
+    message = _message(reply)
+    details = "; ".join(
+        f"{field}: {' '.join(texts)}" if field else " ".join(texts)
+        for field, texts in errors.items()
+    )
+    text = " ".join(part for part in (message, details) if part)
+    return Refused(
+        f"Coolify refused {call.name} ({reply.status}): {text or 'it did not say why'}",
+        status=reply.status,
+        message=message,
+        errors=errors,
+    )
+
+
+def _message(reply: Reply) -> str:
+    data = reply.json()
+    message = data.get("message") if isinstance(data, dict) else None
+    return message.strip()[:500] if isinstance(message, str) else ""
+
+
+def _texts(complaints: Any) -> list[str]:
+    if complaints is None:
+        return []
+    if isinstance(complaints, list):
+        return [str(complaint) for complaint in complaints]
+    return [str(complaints)]
+
+
+def _retry_after(reply: Reply) -> float | None:
+    header = reply.headers.get("Retry-After", "").strip()
+    if not header:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        seconds = _seconds_until(header)
+    # Not a number, and `nan`, count as the default.
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds == seconds else DEFAULT_RETRY_AFTER
+
+
+def _seconds_until(header: str) -> float:
+    try:
+        moment = parsedate_to_datetime(header)
+    except ValueError:
+        return DEFAULT_RETRY_AFTER
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime.now(UTC)).total_seconds()

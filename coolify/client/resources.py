@@ -1,0 +1,239 @@
+"""What Coolify's answers mean, as typed values.
+
+Tolerant where it is harmless: extra fields are ignored, missing ones are None.
+Strict where it would hurt: an item without its uuid, or a list that is none, is a
+MalformedAnswer, because a reader must never take a broken answer for an empty pool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from coolify.client.parsing import Item, flag, number, required, subobject, text, time
+
+
+@dataclass(frozen=True)
+class ApplicationStatus:
+    """`state:health`, such as `running:healthy`. It may be a minute old, and freezes while the
+    server is unreachable: one reading of `exited` proves nothing."""
+
+    state: str
+    health: str = "unknown"
+
+    @classmethod
+    def parse(cls, text: object) -> ApplicationStatus:
+        if not isinstance(text, str) or not text.strip():
+            return cls(state="unknown")
+        # Older betas wrote `running (healthy)`.
+        state, _, health = text.strip().replace(" (", ":").rstrip(")").partition(":")
+        return cls(state=state.strip().lower(), health=health.strip().lower() or "unknown")
+
+    def __str__(self) -> str:
+        return f"{self.state}:{self.health}"
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == "running"
+
+    @property
+    def is_exited(self) -> bool:
+        return self.state in {"exited", "stopped"}
+
+    @property
+    def is_restarting(self) -> bool:
+        return self.state == "restarting"
+
+    @property
+    def is_failed(self) -> bool:
+        return self.state in {"degraded", "error"}
+
+
+class DeploymentStatus(StrEnum):
+    QUEUED = "queued"
+    IN_PROGRESS = "in_progress"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled-by-user"
+
+
+ACTIVE_DEPLOYMENT = frozenset({DeploymentStatus.QUEUED, DeploymentStatus.IN_PROGRESS})
+ENDED_DEPLOYMENT = frozenset(
+    {DeploymentStatus.FINISHED, DeploymentStatus.FAILED, DeploymentStatus.CANCELLED}
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    uuid: str
+    name: str = ""
+    ip: str = ""
+    is_reachable: bool | None = None
+    is_usable: bool | None = None
+    concurrent_builds: int | None = None
+    deployment_queue_limit: int | None = None
+
+    @classmethod
+    def parse(cls, item: Item) -> Server:
+        settings = subobject(item, "settings")
+        merged = {**settings, **item}
+        return cls(
+            uuid=required(item, "uuid"),
+            name=text(item, "name") or "",
+            ip=text(item, "ip") or "",
+            is_reachable=flag(merged, "is_reachable"),
+            is_usable=flag(merged, "is_usable"),
+            concurrent_builds=number(settings, "concurrent_builds"),
+            deployment_queue_limit=number(settings, "deployment_queue_limit"),
+        )
+
+
+@dataclass(frozen=True)
+class Project:
+    uuid: str
+    name: str = ""
+    description: str | None = None
+
+    @classmethod
+    def parse(cls, item: Item) -> Project:
+        return cls(
+            uuid=required(item, "uuid"),
+            name=text(item, "name") or "",
+            description=text(item, "description"),
+        )
+
+
+@dataclass(frozen=True)
+class Environment:
+    name: str
+    id: int | None = None
+    uuid: str | None = None
+
+    @classmethod
+    def parse(cls, item: Item) -> Environment:
+        # Older versions give environments no uuid: the name is what the API takes everywhere.
+        return cls(name=required(item, "name"), id=number(item, "id"), uuid=text(item, "uuid"))
+
+
+@dataclass(frozen=True)
+class Application:
+    uuid: str
+    status: ApplicationStatus
+    id: int | None = None
+    name: str = ""
+    description: str | None = None
+    image_name: str | None = None
+    image_tag: str | None = None
+    environment_id: int | None = None
+    restart_count: int | None = None
+    last_online_at: datetime | None = None
+    updated_at: datetime | None = None
+    server_reachable: bool | None = None
+    server_uuid: str | None = None
+    server_name: str | None = None
+
+    @classmethod
+    def parse(cls, item: Item) -> Application:
+        server = subobject(subobject(item, "destination"), "server")
+        return cls(
+            uuid=required(item, "uuid"),
+            status=ApplicationStatus.parse(item.get("status")),
+            id=number(item, "id"),
+            name=text(item, "name") or "",
+            description=text(item, "description"),
+            image_name=text(item, "docker_registry_image_name"),
+            image_tag=text(item, "docker_registry_image_tag"),
+            environment_id=number(item, "environment_id"),
+            restart_count=number(item, "restart_count"),
+            last_online_at=time(item, "last_online_at"),
+            updated_at=time(item, "updated_at"),
+            server_reachable=flag(item, "server_status"),
+            server_uuid=text(server, "uuid"),
+            server_name=text(server, "name"),
+        )
+
+
+@dataclass(frozen=True)
+class CreatedApplication:
+    uuid: str
+    domains: str | None = None
+    # Fields this version of Coolify does not know, so that they were left out.
+    left_out: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, item: Item, *, left_out: frozenset[str]) -> CreatedApplication:
+        return cls(uuid=required(item, "uuid"), domains=text(item, "domains"), left_out=left_out)
+
+
+@dataclass(frozen=True)
+class EnvironmentVariable:
+    key: str
+    uuid: str | None = None
+    # None where the token lacks `read:sensitive`.
+    value: str | None = None
+    is_preview: bool = False
+    is_literal: bool | None = None
+
+    @classmethod
+    def parse(cls, item: Item) -> EnvironmentVariable:
+        return cls(
+            key=required(item, "key"),
+            uuid=text(item, "uuid"),
+            value=text(item, "value"),
+            is_preview=bool(flag(item, "is_preview")),
+            is_literal=flag(item, "is_literal"),
+        )
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """`finished` means only that the container was started. `application_id` is the number of
+    the application as text: a deployment does not name its application's uuid."""
+
+    uuid: str
+    status: str = ""
+    application_id: str | None = None
+    application_name: str | None = None
+    server_name: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @classmethod
+    def parse(cls, item: Item) -> Deployment:
+        return cls(
+            uuid=required(item, "deployment_uuid"),
+            status=text(item, "status") or "",
+            application_id=text(item, "application_id"),
+            application_name=text(item, "application_name"),
+            server_name=text(item, "server_name"),
+            created_at=time(item, "created_at"),
+            updated_at=time(item, "updated_at"),
+            finished_at=time(item, "finished_at"),
+        )
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE_DEPLOYMENT
+
+    @property
+    def is_ended(self) -> bool:
+        """Known to be over. A status we do not know is neither active nor ended."""
+        return self.status in ENDED_DEPLOYMENT
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status == DeploymentStatus.FINISHED
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """How a deployment stands after we asked to cancel it: cancelled, or over before that."""
+
+    uuid: str
+    status: str
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.status == DeploymentStatus.CANCELLED

@@ -1,0 +1,1 @@
+"""The bots that run in simulated containers and call Botpool back."""

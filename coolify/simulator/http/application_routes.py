@@ -1,0 +1,174 @@
+"""Applications, their variables, and starting, stopping and deleting them."""
+
+from coolify.simulator.fields import flag, json_body, number
+from coolify.simulator.http.api import Route
+from coolify.simulator.messages import Answer, Request, ok, refusal
+from coolify.simulator.world import applications as shapes
+from coolify.simulator.world import variables as variable_shapes
+from coolify.simulator.world.applications import Applications
+from coolify.simulator.world.deployments import Deployments
+from coolify.simulator.world.removals import Removals
+from coolify.simulator.world.rows import Application
+from coolify.simulator.world.variables import Variables
+from coolify.simulator.world.world import World, new_uuid
+
+DELETE_QUERY = frozenset(
+    {"delete_configurations", "delete_volumes", "docker_cleanup", "delete_connected_networks"}
+)
+START_QUERY = frozenset({"force", "instant_deploy"})
+LOGS_QUERY = frozenset({"lines", "show_timestamps"})
+
+
+class ApplicationRoutes:
+    def __init__(
+        self,
+        *,
+        world: World,
+        applications: Applications,
+        variables: Variables,
+        deployments: Deployments,
+        removals: Removals,
+    ) -> None:
+        self._world = world
+        self._applications = applications
+        self._variables = variables
+        self._deployments = deployments
+        self._removals = removals
+
+    def routes(self) -> list[Route]:
+        one = "/applications/{uuid}"
+        return [
+            Route("GET", "/applications", "read", self.listing, frozenset({"tag"})),
+            Route("POST", "/applications/dockerimage", "write", self.create),
+            Route("GET", one, "read", self.show),
+            Route("PATCH", one, "write", self.update),
+            Route("DELETE", one, "write", self.delete, DELETE_QUERY),
+            Route("GET", f"{one}/logs", "read", self.logs, LOGS_QUERY),
+            Route("GET", f"{one}/envs", "read", self.envs),
+            Route("POST", f"{one}/envs", "write", self.create_env),
+            Route("PATCH", f"{one}/envs", "write", self.update_env),
+            Route("PATCH", f"{one}/envs/bulk", "write", self.update_envs),
+            Route("DELETE", f"{one}/envs/{{env_uuid}}", "write", self.delete_env),
+            Route("POST", f"{one}/start", "deploy", self.start, START_QUERY, changes_state=True),
+            Route(
+                "POST",
+                f"{one}/stop",
+                "deploy",
+                self.stop,
+                frozenset({"docker_cleanup"}),
+                changes_state=True,
+            ),
+            Route("POST", f"{one}/restart", "deploy", self.restart, changes_state=True),
+        ]
+
+    def listing(self, request: Request) -> Answer:
+        rows = self._applications.listing(tag=request.query.get("tag"))
+        return ok(
+            [
+                shapes.as_json(each, server=self._world.server_of(each), with_settings=False)
+                for each in rows
+            ]
+        )
+
+    def show(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        return ok(
+            shapes.as_json(
+                application,
+                server=self._world.server_of(application),
+                with_settings=self._world.settings.at_least("4.2.0"),
+            )
+        )
+
+    def create(self, request: Request) -> Answer:
+        data = json_body(request)
+        application = self._applications.create(data)
+        if data.get("instant_deploy") and not self._deployments.queue_is_full(application):
+            self._deployments.request(application, instant=True)
+        return Answer(201, {"uuid": application.uuid, "domains": application.fqdn})
+
+    def update(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        self._applications.update(application, json_body(request))
+        return ok({"uuid": application.uuid})
+
+    def delete(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        flags = {name: flag(request, name, default=True) for name in DELETE_QUERY}
+        self._removals.request_delete(application, docker_cleanup=flags["docker_cleanup"])
+        return ok({"message": "Application deletion request queued."})
+
+    def logs(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        lines = number(request, "lines", default=100)
+        flag(request, "show_timestamps", default=False)
+        running = self._world.containers_of(application.uuid)
+        if not running:
+            raise refusal(400, "Application is not running.")
+        answer = ok({"logs": "\n".join(running[-1].log[-lines:] if lines else [])})
+        answer.delay = self._world.clock.real_seconds(self._world.settings.logs_seconds)
+        return answer
+
+    def envs(self, request: Request, *, uuid: str) -> Answer:
+        rows = self._variables.of(self._applications.get(uuid))
+        with_value = request.sees_secrets
+        return ok([variable_shapes.as_json(each, with_value=with_value) for each in rows])
+
+    def create_env(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        variable = self._variables.create(application, json_body(request))
+        return Answer(201, {"uuid": variable.uuid})
+
+    def update_env(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        variable = self._variables.update(application, json_body(request))
+        return Answer(201, variable_shapes.as_json(variable, with_value=request.sees_secrets))
+
+    def update_envs(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        data = json_body(request).get("data")
+        if not isinstance(data, list):
+            raise refusal(400, "Bulk data is required.")
+        rows = self._variables.upsert_all(application, data)
+        return Answer(
+            201, [variable_shapes.as_json(each, with_value=request.sees_secrets) for each in rows]
+        )
+
+    def delete_env(self, request: Request, *, uuid: str, env_uuid: str) -> Answer:
+        self._variables.delete(self._applications.get(uuid), uuid=env_uuid)
+        return ok({"message": "Environment variable deleted."})
+
+    def start(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        force = flag(request, "force", default=False)
+        instant = flag(request, "instant_deploy", default=False)
+        return self._deploy(application, force=force, instant=instant)
+
+    def restart(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        return self._deploy(application, restart_only=True, message="Restart request queued.")
+
+    def _deploy(
+        self,
+        application: Application,
+        *,
+        force: bool = False,
+        instant: bool = False,
+        restart_only: bool = False,
+        message: str = "Deployment request queued.",
+    ) -> Answer:
+        if self._deployments.queue_is_full(application):
+            # Coolify's trap: it answers as if the deployment existed.
+            return ok({"message": message, "deployment_uuid": new_uuid()})
+        if self._deployments.pending(application) and not (force or instant):
+            return ok({"message": "Deployment already queued for this commit."})
+        deployment = self._deployments.request(
+            application, force=force, instant=instant, restart_only=restart_only
+        )
+        return ok({"message": message, "deployment_uuid": deployment.uuid})
+
+    def stop(self, request: Request, *, uuid: str) -> Answer:
+        application = self._applications.get(uuid)
+        cleanup = flag(request, "docker_cleanup", default=True)
+        self._removals.request_stop(application, docker_cleanup=cleanup)
+        return ok({"message": "Application stopping request queued."})

@@ -1,0 +1,148 @@
+"""The control path: faults, settings, actions and the record, for tests and for the curious."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from coolify.simulator.messages import Answer, Refusal, Request, not_found, ok, refusal
+from coolify.simulator.record import record, state
+from coolify.simulator.world.agent import Agent
+from coolify.simulator.world.containers import Containers
+from coolify.simulator.world.deployments import Deployments
+from coolify.simulator.world.faults import Fault, Faults
+from coolify.simulator.world.images import Images
+from coolify.simulator.world.removals import Removals
+from coolify.simulator.world.rows import Application, Server
+from coolify.simulator.world.world import World
+
+CONTROL = "/_simulator"
+
+
+class Control:
+    def __init__(
+        self,
+        *,
+        world: World,
+        faults: Faults,
+        deployments: Deployments,
+        removals: Removals,
+        containers: Containers,
+        images: Images,
+        agent: Agent,
+        traffic: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._world = world
+        self._faults = faults
+        self._deployments = deployments
+        self._removals = removals
+        self._containers = containers
+        self._images = images
+        self._agent = agent
+        self._traffic = traffic
+        self.down_until = 0.0
+        self._actions: dict[str, Callable[[dict[str, Any]], None]] = {
+            "restart-coolify": self._restart_coolify,
+            "delete-application": self._delete_application,
+            "crash-container": self._crash_container,
+            "set-status": self._set_status,
+            "agent-pass": lambda data: self._agent.report(),
+            "server": self._change_server,
+            "add-server": self._add_server,
+            "warm-image": self._warm_image,
+            "prune-images": lambda data: self._images.prune(self._server(data).uuid),
+        }
+
+    def answer(self, request: Request) -> Answer:
+        try:
+            return self._answer(request)
+        except Refusal as refused:
+            return refused.answer
+        except (ValueError, TypeError, KeyError) as error:
+            return Answer(400, {"message": f"{type(error).__name__}: {error}"})
+
+    def _answer(self, request: Request) -> Answer:
+        name = request.path.removeprefix(CONTROL).strip("/")
+        data = json.loads(request.body) if request.body else {}
+        if request.method == "GET":
+            return self._show(name)
+        if name == "faults" and request.method == "POST":
+            return ok(asdict(self._faults.add(Fault(**data))))
+        if name == "faults" and request.method == "DELETE":
+            self._faults.remove(int(request.query["id"]) if "id" in request.query else None)
+            return ok(self._faults.listing())
+        if name == "settings" and request.method == "PATCH":
+            self._world.settings.change(data)
+            return ok({})
+        return self._act(name, data)
+
+    def _show(self, name: str) -> Answer:
+        views: dict[str, Callable[[], Any]] = {
+            "faults": self._faults.listing,
+            "state": lambda: state(self._world),
+            "record": lambda: record(self._world),
+            "requests": self._traffic,
+        }
+        if name not in views:
+            raise not_found(f"Choose from {', '.join(views)}.")
+        return ok(views[name]())
+
+    def _act(self, name: str, data: dict[str, Any]) -> Answer:
+        action = self._actions.get(name.removeprefix("actions/"))
+        if action is None:
+            raise not_found(f"Choose from {', '.join(self._actions)}.")
+        action(data)
+        self._world.touch()
+        return ok({})
+
+    def _restart_coolify(self, data: dict[str, Any]) -> None:
+        """All queued and running deployments are marked failed; meanwhile it answers 502."""
+        self._deployments.fail_all(why="Coolify was restarted.")
+        self.down_until = self._world.clock.now() + float(data.get("outage_seconds", 0))
+        self._world.tell("coolify restarted")
+
+    def _delete_application(self, data: dict[str, Any]) -> None:
+        application = self._application(data)
+        if data.get("keep_container"):
+            self._removals.forget(application)
+        else:
+            self._removals.wipe(application)
+
+    def _crash_container(self, data: dict[str, Any]) -> None:
+        containers = self._world.containers_of(self._application(data).uuid)
+        if not containers:
+            raise refusal(409, "No container is running.")
+        for container in containers:
+            self._containers.exit(container, code=139, reason="crashed")
+
+    def _set_status(self, data: dict[str, Any]) -> None:
+        self._world.set_status(self._application(data), status=data["status"])
+
+    def _change_server(self, data: dict[str, Any]) -> None:
+        server = self._server(data)
+        if "reachable" in data:
+            self._agent.set_reachable(server, reachable=bool(data["reachable"]))
+        for name in ("concurrent_builds", "deployment_queue_limit", "destinations"):
+            if name in data:
+                setattr(server, name, data[name])
+
+    def _add_server(self, data: dict[str, Any]) -> None:
+        self._world.add_server(uuid=data["server"])
+
+    def _warm_image(self, data: dict[str, Any]) -> None:
+        server = self._server(data)
+        if data["image"] not in server.cached_images:
+            server.cached_images.append(data["image"])
+
+    def _application(self, data: dict[str, Any]) -> Application:
+        application = self._world.applications.get(data["application"])
+        if application is None:
+            raise not_found("Application not found.")
+        return application
+
+    def _server(self, data: dict[str, Any]) -> Server:
+        """The one named, else the first."""
+        uuid = data.get("server") or next(iter(self._world.servers))
+        if uuid not in self._world.servers:
+            raise not_found("Server not found.")
+        return self._world.servers[uuid]

@@ -1,0 +1,79 @@
+"""The instance itself: version, health, servers, projects."""
+
+from typing import Any
+
+from coolify.simulator.http.api import Route
+from coolify.simulator.messages import HTML, Answer, Request, not_found, ok
+from coolify.simulator.world.rows import Server
+from coolify.simulator.world.world import World
+
+
+class InstanceRoutes:
+    def __init__(self, *, world: World) -> None:
+        self._world = world
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/version", "read", self.version),
+            Route("GET", "/health", None, self.health),
+            Route("GET", "/servers", "read", self.servers),
+            Route("GET", "/projects", "read", self.projects),
+            Route("GET", "/projects/{uuid}/environments", "read", self.environments),
+        ]
+
+    def version(self, request: Request) -> Answer:
+        return Answer(200, self._world.settings.version, HTML)
+
+    def health(self, request: Request) -> Answer:
+        return Answer(200, "OK", HTML)
+
+    def servers(self, request: Request) -> Answer:
+        return ok([server_json(each) for each in self._world.servers.values()])
+
+    def projects(self, request: Request) -> Answer:
+        return ok(
+            [
+                {
+                    "id": each.id,
+                    "uuid": each.uuid,
+                    "name": each.name,
+                    "description": each.description,
+                }
+                for each in self._world.projects.values()
+            ]
+        )
+
+    def environments(self, request: Request, *, uuid: str) -> Answer:
+        if uuid not in self._world.projects:
+            raise not_found("Project not found.")
+        return ok(
+            [
+                {"id": each.id, "name": each.name, "uuid": each.uuid}
+                for each in self._world.environments.values()
+                if each.project_uuid == uuid
+            ]
+        )
+
+
+def server_json(server: Server) -> dict[str, Any]:
+    return {
+        "id": server.id,
+        "uuid": server.uuid,
+        "name": server.name,
+        "ip": server.ip,
+        "user": "root",
+        "port": 22,
+        "proxy_type": "traefik",
+        "is_reachable": server.reachable,
+        "is_usable": server.reachable,
+        "settings": {
+            "id": server.id,
+            "server_id": server.id,
+            "concurrent_builds": server.concurrent_builds,
+            "deployment_queue_limit": server.deployment_queue_limit,
+            "dynamic_timeout": 3600,
+            "is_reachable": server.reachable,
+            "is_usable": server.reachable,
+            "is_sentinel_enabled": True,
+        },
+    }

@@ -1,0 +1,1 @@
+"""What the simulated Coolify consists of, without HTTP: applications, deployments, containers."""

@@ -1,0 +1,215 @@
+from coolify.simulator.world.containers import Containers
+from coolify.simulator.world.faults import Faults
+from coolify.simulator.world.images import Images
+from coolify.simulator.world.jobs import Following, Jobs
+from coolify.simulator.world.notifications import Webhooks
+from coolify.simulator.world.rows import Application, Deployment, Job
+from coolify.simulator.world.variables import container_environment
+from coolify.simulator.world.world import World, new_uuid
+
+
+class Deployments:
+    """The queue of deployments on each server, and what a deployment does."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        jobs: Jobs,
+        images: Images,
+        containers: Containers,
+        faults: Faults,
+        webhooks: Webhooks,
+    ) -> None:
+        self._world = world
+        self._jobs = jobs
+        self._images = images
+        self._containers = containers
+        self._faults = faults
+        self._webhooks = webhooks
+        jobs.teach(
+            "deploy",
+            begin=self._begin,
+            pulled=self._pulled,
+            up=self._up,
+            replace=self._replace,
+        )
+
+    def queue_is_full(self, application: Application) -> bool:
+        server = self._world.server_of(application)
+        queued = sum(
+            each.status == "queued" and each.server_uuid == server.uuid
+            for each in self._world.active_deployments()
+        )
+        return queued >= server.deployment_queue_limit
+
+    def pending(self, application: Application) -> Deployment | None:
+        mine = (
+            each
+            for each in self._world.active_deployments()
+            if each.application_uuid == application.uuid
+        )
+        return next(mine, None)
+
+    def request(
+        self,
+        application: Application,
+        *,
+        force: bool = False,
+        instant: bool = False,
+        restart_only: bool = False,
+    ) -> Deployment:
+        deployment = self._new(application, force=force, restart_only=restart_only)
+        where = {"application": application.uuid, "server": application.server_uuid}
+        deployment.stuck = self._faults.strikes("stuck_queued", **where)
+        if not deployment.stuck and (instant or self._may_begin(deployment)):
+            self._dispatch(deployment)
+        return deployment
+
+    def _new(self, application: Application, *, force: bool, restart_only: bool) -> Deployment:
+        now = self._world.clock.now()
+        deployment = Deployment(
+            id=self._world.next_id(),
+            uuid=new_uuid(),
+            application_uuid=application.uuid,
+            application_id=application.id,
+            application_name=application.name,
+            server_uuid=application.server_uuid,
+            server_name=self._world.server_of(application).name,
+            created_at=now,
+            updated_at=now,
+            force=force,
+            restart_only=restart_only,
+        )
+        self._world.deployments[deployment.uuid] = deployment
+        self._world.active[deployment.uuid] = deployment
+        self._world.tell(
+            "deployment queued", deployment=deployment.uuid, application=application.uuid
+        )
+        return deployment
+
+    def _may_begin(self, deployment: Deployment) -> bool:
+        """One at a time for an application, and no more than the server's build places."""
+        underway = [
+            each
+            for each in self._world.active_deployments()
+            if each.status == "in_progress" and each.server_uuid == deployment.server_uuid
+        ]
+        same = any(each.application_uuid == deployment.application_uuid for each in underway)
+        places = self._world.servers[deployment.server_uuid].concurrent_builds
+        return not same and len(underway) < places
+
+    def _dispatch(self, deployment: Deployment) -> None:
+        """As in Coolify it counts as in progress although no job worker may be free yet."""
+        self._set_status(deployment, "in_progress")
+        self._jobs.submit(
+            kind="deploy",
+            application_uuid=deployment.application_uuid,
+            deployment_uuid=deployment.uuid,
+        )
+
+    def _dispatch_waiting(self) -> None:
+        for deployment in self._world.active_deployments():
+            waits = deployment.status == "queued" and not deployment.stuck
+            if waits and self._may_begin(deployment):
+                self._dispatch(deployment)
+
+    def cancel(self, deployment: Deployment) -> None:
+        self._end(deployment, status="cancelled-by-user", why="Deployment cancelled by user.")
+
+    def fail(self, deployment: Deployment, *, why: str) -> None:
+        self._end(deployment, status="failed", why=why)
+        self._webhooks.about_deployment(deployment=deployment, succeeded=False)
+
+    def fail_all(self, *, why: str) -> None:
+        queued_first = sorted(
+            self._world.active_deployments(), key=lambda each: each.status == "in_progress"
+        )
+        for deployment in queued_first:  # so that none of them begins in the place of another
+            self.fail(deployment, why=why)
+
+    def _end(self, deployment: Deployment, *, status: str, why: str) -> None:
+        deployment.log.append(why)
+        deployment.finished_at = self._world.clock.now()
+        self._world.active.pop(deployment.uuid, None)
+        self._set_status(deployment, status)
+        job = self._jobs.of_deployment(deployment.uuid)
+        if job is not None:
+            self._images.abandon(job)
+            self._jobs.drop(job)
+        self._dispatch_waiting()
+
+    def _set_status(self, deployment: Deployment, status: str) -> None:
+        deployment.status = status
+        deployment.updated_at = self._world.clock.now()
+        self._world.tell(
+            f"deployment {status}",
+            deployment=deployment.uuid,
+            application=deployment.application_uuid,
+        )
+
+    # The steps of a deployment, in their order.
+
+    def _begin(self, job: Job) -> Following:
+        deployment, application = self._subjects(job)
+        where = {"application": job.application_uuid, "server": deployment.server_uuid}
+        if application is None or not self._world.servers[deployment.server_uuid].reachable:
+            return self._fail_job(deployment, why="Server is not reachable.")
+        if self._faults.strikes("stuck_in_progress", **where):
+            return ("hung", None)  # keeps its build place and its job worker until cancelled
+        job.environment = container_environment(self._world.variables.get(application.uuid, []))
+        pull = self._images.begin_pull(application=application, deployment=deployment)
+        job.pull_id = pull.id
+        return ("pulled", self._images.seconds_for(pull))
+
+    def _pulled(self, job: Job) -> Following:
+        deployment, _ = self._subjects(job)
+        pull = self._world.pulls[job.pull_id or 0]
+        where = {"application": job.application_uuid, "server": deployment.server_uuid}
+        if not self._images.end_pull(pull):
+            return self._fail_job(deployment, why=f"Pulling {pull.image} failed.")
+        if self._faults.strikes("deployment_fails", **where):
+            return self._fail_job(deployment, why="docker compose up failed.")
+        return ("up", self._world.settings.start_seconds)
+
+    def _up(self, job: Job) -> Following:
+        deployment, application = self._subjects(job)
+        if application is None or not self._world.servers[deployment.server_uuid].reachable:
+            return self._fail_job(deployment, why="Server is not reachable.")
+        old = self._world.containers_of(application.uuid)
+        if application.keeps_container_name:
+            self._remove_all_but(application, deployment=deployment)
+        self._containers.start(application=application, job=job)
+        if old and not application.keeps_container_name:
+            return ("replace", self._world.settings.overlap_seconds)
+        return self._finish(deployment, application)
+
+    def _replace(self, job: Job) -> Following:
+        """The end of a rolling update: until here the old and the new container overlapped."""
+        deployment, application = self._subjects(job)
+        if application is None:
+            return self._fail_job(deployment, why="Application is gone.")
+        self._remove_all_but(application, deployment=deployment)
+        return self._finish(deployment, application)
+
+    def _finish(self, deployment: Deployment, application: Application) -> Following:
+        application.restart_count = 0
+        application.last_online_at = self._world.clock.now()
+        health = "healthy" if application.options.get("health_check_enabled") else "unknown"
+        self._world.set_status(application, status=f"running:{health}")
+        self._end(deployment, status="finished", why="Container started.")
+        self._webhooks.about_deployment(deployment=deployment, succeeded=True)
+        return None
+
+    def _fail_job(self, deployment: Deployment, *, why: str) -> Following:
+        self.fail(deployment, why=why)
+        return None
+
+    def _remove_all_but(self, application: Application, *, deployment: Deployment) -> None:
+        for container in self._world.containers_of(application.uuid):
+            if container.deployment_uuid != deployment.uuid:
+                self._containers.remove(container, reason="replaced by a new deployment")
+
+    def _subjects(self, job: Job) -> tuple[Deployment, Application | None]:
+        deployment = self._world.deployments[job.deployment_uuid or ""]
+        return deployment, self._world.applications.get(job.application_uuid)

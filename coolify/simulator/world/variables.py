@@ -1,0 +1,167 @@
+import re
+from typing import Any
+
+from coolify.simulator.clock import timestamp
+from coolify.simulator.fields import VARIABLE_FIELDS, field_errors
+from coolify.simulator.messages import invalid, not_found, refusal
+from coolify.simulator.world.rows import Application, EnvironmentVariable
+from coolify.simulator.world.world import World, new_uuid
+
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
+FLAGS = ("is_literal", "is_multiline", "is_shown_once", "is_runtime", "is_buildtime")
+
+
+class Variables:
+    """The environment variables of applications, each with its twin for preview deployments."""
+
+    def __init__(self, *, world: World) -> None:
+        self._world = world
+
+    def of(self, application: Application) -> list[EnvironmentVariable]:
+        return self._world.variables.setdefault(application.uuid, [])
+
+    def find(
+        self, application: Application, *, key: str, is_preview: bool
+    ) -> EnvironmentVariable | None:
+        matching = (
+            each
+            for each in self.of(application)
+            if each.key == key and each.is_preview == is_preview
+        )
+        return next(matching, None)
+
+    def create(self, application: Application, data: dict[str, Any]) -> EnvironmentVariable:
+        check(data)
+        is_preview = bool(data.get("is_preview", False))
+        if self.find(application, key=data["key"], is_preview=is_preview):
+            raise refusal(
+                409, "Environment variable already exists. Use PATCH request to update it."
+            )
+        return self._insert(application, data, is_preview=is_preview)
+
+    def update(self, application: Application, data: dict[str, Any]) -> EnvironmentVariable:
+        check(data)
+        is_preview = bool(data.get("is_preview", False))
+        variable = self.find(application, key=data["key"], is_preview=is_preview)
+        if variable is None:
+            raise not_found("Environment variable not found.")
+        return self._overwrite(variable, data)
+
+    def upsert_all(
+        self, application: Application, items: list[dict[str, Any]]
+    ) -> list[EnvironmentVariable]:
+        """Not transactional: what stands before a refused item is saved."""
+        return [self._upsert(application, item) for item in items]
+
+    def _upsert(self, application: Application, data: dict[str, Any]) -> EnvironmentVariable:
+        check(data, bare_list=True)
+        is_preview = bool(data.get("is_preview", False))
+        variable = self.find(application, key=data["key"], is_preview=is_preview)
+        if variable is None:
+            return self._insert(application, data, is_preview=is_preview)
+        return self._overwrite(variable, data)
+
+    def delete(self, application: Application, *, uuid: str) -> None:
+        rows = self.of(application)
+        variable = next((each for each in rows if each.uuid == uuid), None)
+        if variable is None:
+            raise not_found("Environment variable not found.")
+        rows[:] = [each for each in rows if each.key != variable.key]
+        self._world.touch()
+
+    def _insert(
+        self, application: Application, data: dict[str, Any], *, is_preview: bool
+    ) -> EnvironmentVariable:
+        variable = self._row(application, data, is_preview=is_preview)
+        self.of(application).append(variable)
+        if not is_preview and self.find(application, key=data["key"], is_preview=True) is None:
+            self.of(application).append(self._row(application, data, is_preview=True))
+        self._world.touch()
+        return variable
+
+    def _row(
+        self, application: Application, data: dict[str, Any], *, is_preview: bool
+    ) -> EnvironmentVariable:
+        now = self._world.clock.now()
+        return EnvironmentVariable(
+            id=self._world.next_id(),
+            uuid=new_uuid(),
+            application_uuid=application.uuid,
+            key=data["key"],
+            value=data.get("value"),
+            comment=data.get("comment"),
+            is_preview=is_preview,
+            is_literal=bool(data.get("is_literal", False)),
+            is_multiline=bool(data.get("is_multiline", False)),
+            is_shown_once=bool(data.get("is_shown_once", False)),
+            is_runtime=bool(data.get("is_runtime", True)),
+            is_buildtime=bool(data.get("is_buildtime", True)),
+            created_at=now,
+            updated_at=now,
+        )
+
+    def _overwrite(
+        self, variable: EnvironmentVariable, data: dict[str, Any]
+    ) -> EnvironmentVariable:
+        """An omitted value becomes null and an omitted flag false."""
+        variable.value = data.get("value")
+        variable.comment = data.get("comment", variable.comment)
+        for flag in FLAGS:
+            setattr(variable, flag, bool(data.get(flag, False)))
+        variable.updated_at = self._world.clock.now()
+        self._world.touch()
+        return variable
+
+
+def check(data: Any, *, bare_list: bool = False) -> None:
+    if not isinstance(data, dict):
+        raise invalid(["Each item must be an object."])
+    errors = field_errors(data, allowed=VARIABLE_FIELDS)
+    if "key" not in errors and not isinstance(data.get("key"), str):
+        errors["key"] = ["The key field is required."]
+    elif "key" not in errors and not KEY.match(data["key"]):
+        errors["key"] = ["The key field format is invalid."]
+    if errors:
+        # The bulk endpoint complains in a bare list, the others by field.
+        raise invalid(
+            [text for texts in errors.values() for text in texts] if bare_list else errors
+        )
+
+
+def as_json(variable: EnvironmentVariable, *, with_value: bool) -> dict[str, Any]:
+    shown = {
+        "id": variable.id,
+        "uuid": variable.uuid,
+        "key": variable.key,
+        "comment": variable.comment,
+        "resourceable_type": "App\\Models\\Application",
+        "is_preview": variable.is_preview,
+        **{flag: getattr(variable, flag) for flag in FLAGS},
+        "is_shared": False,
+        "version": "4.0.0",
+        "created_at": timestamp(variable.created_at),
+        "updated_at": timestamp(variable.updated_at),
+    }
+    if with_value:
+        shown |= {"value": variable.value, "real_value": variable.value}
+    return shown
+
+
+def container_environment(variables: list[EnvironmentVariable]) -> dict[str, str]:
+    """What a container sees, damage included."""
+    return {
+        each.key: written_value(each)
+        for each in variables
+        if not each.is_preview and each.is_runtime and each.value is not None
+    }
+
+
+def written_value(variable: EnvironmentVariable) -> str:
+    """Values that look like JSON are written unquoted: cut at ` #`, and `$NAME` is expanded."""
+    value = variable.value or ""
+    looks_like_json = value.startswith(("{", "["))
+    if looks_like_json:
+        value = value.partition(" #")[0]
+    if looks_like_json or not variable.is_literal:
+        value = re.sub(r"\$\{?[A-Za-z_][A-Za-z0-9_]*\}?", "", value)
+    return value

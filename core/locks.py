@@ -1,0 +1,64 @@
+"""Advisory locks, held within a transaction only. Their names are in pool.lock_names."""
+
+from datetime import timedelta
+from zlib import crc32
+
+from django.db import OperationalError, connection
+from psycopg.errors import LockNotAvailable
+
+
+class LockIsTaken(Exception):
+    """Somebody else held the lock for longer than we cared to wait."""
+
+
+# For statements that take a lock on the way, with the parameters of `lock_parameters`.
+TAKE_LOCK = "pg_advisory_xact_lock(%(lock_namespace)s, %(lock_key)s)"
+
+
+def lock_parameters(name: str) -> dict[str, int]:
+    _refuse_outside_a_transaction(name)
+    return {"lock_namespace": _NAMESPACE, "lock_key": _key(name)}
+
+
+def advisory_lock(name: str) -> None:
+    """Wait for the lock of this name and hold it until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {TAKE_LOCK}", lock_parameters(name))
+
+
+# The wait of this one statement is limited, and not that of those after it. A holder that freezes
+# does not keep the others out: the server ends a transaction in which nothing happens.
+_LOCK_WITHIN = """
+WITH before AS MATERIALIZED (SELECT current_setting('lock_timeout') AS lock_timeout)
+SELECT
+    set_config('lock_timeout', %s, true),
+    pg_advisory_xact_lock(%s, %s),
+    set_config('lock_timeout', lock_timeout, true),
+    set_config('idle_in_transaction_session_timeout', '5s', true)
+FROM before
+"""
+
+
+def advisory_lock_within(patience: timedelta, name: str) -> None:
+    """Like `advisory_lock`, but after so long it raises LockIsTaken and the transaction is void."""
+    _refuse_outside_a_transaction(name)
+    milliseconds = f"{patience / timedelta(milliseconds=1):.0f}ms"
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(_LOCK_WITHIN, [milliseconds, _NAMESPACE, _key(name)])
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            raise LockIsTaken(name) from error
+        raise
+
+
+def _refuse_outside_a_transaction(name: str) -> None:
+    if not connection.in_atomic_block:
+        raise RuntimeError(f"The lock {name!r} would be lost at once: open a transaction first")
+
+
+_NAMESPACE = 0x626F74  # "bot": keeps our locks apart from those of others in the same database
+
+
+def _key(name: str) -> int:
+    return crc32(name.encode()) - 2**31

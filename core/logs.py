@@ -1,0 +1,85 @@
+"""Log lines that people read (text) or machines do (json), one line each whatever is in them.
+
+A record says more than its message through `extra={"fields": {...}}`.
+"""
+
+import json
+import logging
+import re
+from datetime import UTC, datetime
+
+from django.conf import settings
+
+from core.correlation import current_bot, current_correlation_id
+
+# C0 and C1 control characters and Unicode's own line ends: a reason given by somebody else must
+# not be able to start a log line of its own.
+_ESCAPES = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]} | {
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+    10: "\\n",
+    13: "\\r",
+    9: "\\t",
+}
+
+
+def one_line(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+# Coolify's webhook has its secret in its path, and Django logs the paths that it refuses: also
+# those that only look like it, where somebody has made a mistake in the address.
+_SECRET_PATH = re.compile(r"(coolify/+webhook/+).+", re.IGNORECASE)
+SHORTEST_SECRET = 8  # a shorter one would be found in words that have nothing to do with it
+
+
+def without_secret(text: str) -> str:
+    secret = settings.COOLIFY_WEBHOOK_SECRET
+    if len(secret) >= SHORTEST_SECRET:
+        text = text.replace(secret, "…")
+    return _SECRET_PATH.sub(r"\1…", text)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    return without_secret(one_line(record.getMessage()))
+
+
+class WithoutTraceback(logging.Filter):
+    """For refusals: where in our code somebody was refused is of no use to anybody."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.ERROR:
+            record.exc_info = None
+        return True
+
+
+class TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_time(record)} {record.levelname:<7} {_message(record)}"
+        correlation_id = current_correlation_id()
+        if correlation_id and "[corr=" not in line:
+            line += f" [corr={correlation_id}]"
+        if record.exc_info:
+            line += "\n" + without_secret(self.formatException(record.exc_info))
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": without_secret(record.getMessage()),
+            "correlationId": current_correlation_id() or None,
+            "bot": current_bot(),
+            **{k: v for k, v in getattr(record, "fields", {}).items() if v is not None},
+        }
+        if record.exc_info:
+            entry["exception"] = without_secret(self.formatException(record.exc_info))
+        return json.dumps({k: v for k, v in entry.items() if v is not None}, default=str)

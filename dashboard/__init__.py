@@ -1,0 +1,1 @@
+"""The pages for operators: live fragments, actions that ask first, login. Calls pool."""

@@ -1,0 +1,1 @@
+"""What operators can do: each action asks first, takes a reason and is audited."""

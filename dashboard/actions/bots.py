@@ -1,0 +1,127 @@
+"""What operators can do to bots."""
+
+from django.db import transaction
+from django.http import QueryDict
+
+from bots.models import Bot
+from bots.moves import Outcome
+from bots.status import BotStatus
+from core.permissions import OPERATE
+from dashboard.actions.action import MOST_TARGETS, Action, NotDone, Order, Target
+from dashboard.bots.filters import bots_that_match
+from pool.lifecycle import end_bot
+from pool.request import BotRequest, request_bot
+
+
+def chosen_bots(given: QueryDict) -> list[Bot]:
+    if given.get("all") == "bots":
+        return list(bots_that_match(given).order_by("-pk")[:MOST_TARGETS])
+    items = [int(item) for item in given.getlist("item") if item.isdecimal()]
+    return list(Bot.objects.filter(pk__in=items).order_by("pk"))
+
+
+def bot_target(bot: Bot, *, effect: str, why_not: str = "") -> Target:
+    return Target(
+        key=str(bot.pk),
+        seen=bot.status,
+        name=str(bot),
+        link=f"/bots/{bot.pk}/",
+        effect=effect,
+        why_not=why_not,
+        bot=bot,
+    )
+
+
+def bot_of(order: Order) -> Bot:
+    bot = Bot.objects.filter(pk=order.number).first()
+    if bot is None:
+        raise NotDone("it is gone")
+    return bot
+
+
+def _find_to_cancel(given: QueryDict) -> list[Target]:
+    return [
+        bot_target(
+            bot,
+            effect="Leaves the line" if bot.status == BotStatus.QUEUED else _leaves(bot),
+            why_not=f"it has ended ({bot.status})" if bot.is_terminal else "",
+        )
+        for bot in chosen_bots(given)
+    ]
+
+
+def _leaves(bot: Bot) -> str:
+    return f"Leaves its meeting; {bot.slot_name or 'its slot'} is stopped and goes idle"
+
+
+def _cancel(order: Order) -> bool:
+    # Whatever it does meanwhile, in line, starting or in the meeting: it is to end.
+    reason = f"Cancelled by operator: {order.reason}"
+    return end_bot(bot_of(order), Outcome(BotStatus.CANCELLED, reason, order.actor))
+
+
+def _find_to_try_again(given: QueryDict) -> list[Target]:
+    return [
+        bot_target(
+            bot,
+            effect="A new bot is sent to the same meeting",
+            why_not="" if bot.is_terminal else f"it has not ended (it is {bot.status})",
+        )
+        for bot in chosen_bots(given)
+    ]
+
+
+def _try_again(order: Order) -> bool:
+    with transaction.atomic():
+        # Held until the new bot is there: sent twice, the form must not make two.
+        bot = Bot.objects.select_for_update().filter(pk=order.number).first()
+        if bot is None or not bot.is_terminal or _was_tried_again(bot):
+            raise NotDone("it was tried again before: try the newer one")
+        request_bot(_same_request(bot), actor=order.actor)
+    return True
+
+
+def _was_tried_again(bot: Bot) -> bool:
+    return Bot.objects.filter(correlation_id=_next_correlation_id(bot)).exists()
+
+
+def _same_request(bot: Bot) -> BotRequest:
+    return BotRequest(
+        meeting_url=bot.meeting_url,
+        platform=bot.platform,
+        display_name=bot.display_name,
+        priority=bot.priority,
+        queue_timeout=bot.queue_timeout,
+        config=bot.config,
+        correlation_id=_next_correlation_id(bot),
+    )
+
+
+def _next_correlation_id(bot: Bot) -> str:
+    """Leads from the new bot to the one that it repeats."""
+    return f"again-{bot.pk}"
+
+
+BOT_ACTIONS = (
+    Action(
+        name="cancel-bot",
+        title="Cancel",
+        permission=OPERATE,
+        find=_find_to_cancel,
+        do=_cancel,
+        back="bots",
+        noun="bot",
+        thing="Bot #",
+        is_dangerous=True,
+    ),
+    Action(
+        name="try-again",
+        title="Try again",
+        permission=OPERATE,
+        find=_find_to_try_again,
+        do=_try_again,
+        back="bots",
+        noun="bot",
+        thing="Bot #",
+    ),
+)

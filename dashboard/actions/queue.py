@@ -1,0 +1,241 @@
+"""What operators can do to a line and those who wait in it."""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import partial
+
+from django import forms
+from django.db.models import Count
+from django.db.models.functions import Now
+from django.http import QueryDict
+
+from bots.models import HIGHEST_PRIORITY_NUMBER
+from bots.status import BotStatus, Platform
+from core.clock import database_now
+from core.permissions import ADMINISTER, OPERATE
+from dashboard.actions.action import Action, NotDone, Order, ReasonForm, Target
+from dashboard.actions.bots import bot_of, bot_target, chosen_bots
+from pool.capacity import current_pause, pool_size
+from pool.line import change_priority, move_down, move_up
+from pool.steering import pause_platform, resume_platform, set_pool_size
+from queues.models import QueueEntry
+from slots.models import Pool, Slot
+
+LARGEST_POOL = 10_000
+
+
+class PriorityForm(ReasonForm):
+    priority = forms.IntegerField(
+        min_value=0, max_value=HIGHEST_PRIORITY_NUMBER, help_text="Lower goes first."
+    )
+
+
+class PauseForm(ReasonForm):
+    minutes = forms.IntegerField(
+        required=False, min_value=1, max_value=10_080, help_text="Empty: until it is resumed."
+    )
+
+
+class SizeForm(ReasonForm):
+    size = forms.IntegerField(label="Largest number of slots", min_value=0, max_value=LARGEST_POOL)
+
+
+# --- One waiter --------------------------------------------------------------------------------
+
+
+def _find_waiters(given: QueryDict, *, stuck: Callable[[], dict[int, str]] = dict) -> list[Target]:
+    """`stuck`: the bots whose place cannot change, and why."""
+    why_stuck = stuck()
+    return [
+        bot_target(
+            bot,
+            effect="Changes its place in line; its deadline stays",
+            why_not=why_stuck.get(bot.pk, "")
+            if bot.status == BotStatus.QUEUED
+            else f"it does not wait ({bot.status})",
+        )
+        for bot in chosen_bots(given)
+    ]
+
+
+def _firsts() -> dict[int, str]:
+    return dict.fromkeys(_heads_of_lines("turn", "pk"), "nobody is ahead of it")
+
+
+def _lasts() -> dict[int, str]:
+    return dict.fromkeys(_heads_of_lines("-turn", "-pk"), "nobody is behind it")
+
+
+def _heads_of_lines(*order: str) -> Iterable[int]:
+    waiting = QueueEntry.objects.filter(timeout_at__gt=Now()).order_by("platform", *order)
+    return waiting.distinct("platform").values_list("bot_id", flat=True)
+
+
+def _move_up(order: Order) -> bool:
+    if not move_up(bot_of(order), reason=order.reason, actor=order.actor):
+        raise NotDone("it does not wait any more, or nobody is ahead of it")
+    return True
+
+
+def _move_down(order: Order) -> bool:
+    if not move_down(bot_of(order), reason=order.reason, actor=order.actor):
+        raise NotDone("it does not wait any more, or nobody is behind it")
+    return True
+
+
+def _prioritise(order: Order) -> bool:
+    priority = order.data["priority"]
+    return change_priority(bot_of(order), priority, reason=order.reason, actor=order.actor)
+
+
+# --- A whole platform --------------------------------------------------------------------------
+
+
+def _platforms(given: QueryDict) -> list[Platform]:
+    return [each for each in Platform if each.value in given.getlist("item")]
+
+
+def _waiting() -> dict[str, int]:
+    rows = QueueEntry.objects.values_list("platform").order_by()
+    return dict(rows.annotate(Count("id")))
+
+
+def _find_to_pause(given: QueryDict) -> list[Target]:
+    waiting = _waiting()
+    return [
+        _platform_target(
+            each,
+            effect=f"Newcomers and those who wait ({waiting.get(each, 0)}) get no slot; those "
+            "that run go on, and those that wait still give up at their deadlines",
+        )
+        for each in _platforms(given)
+    ]
+
+
+def _find_to_resume(given: QueryDict) -> list[Target]:
+    waiting = _waiting()
+    return [
+        _platform_target(
+            each,
+            effect=f"Those who wait ({waiting.get(each, 0)}) get slots again, in their order",
+            why_not="" if current_pause(each) else "it is not paused",
+        )
+        for each in _platforms(given)
+    ]
+
+
+def _platform_target(platform: Platform, *, effect: str, why_not: str = "") -> Target:
+    return Target(
+        key=platform.value,
+        seen="",
+        name=platform.label,
+        link=f"/queue/?platform={platform.value}",
+        effect=effect,
+        why_not=why_not,
+    )
+
+
+def _check_platform(order: Order) -> None:
+    if order.key not in Platform.values:
+        raise NotDone("there is no such platform")
+
+
+def _pause(order: Order) -> bool:
+    _check_platform(order)
+    minutes = order.data.get("minutes")
+    until = database_now() + timedelta(minutes=minutes) if minutes else None
+    pause_platform(order.key, reason=order.reason, actor=order.actor, until=until)
+    return True
+
+
+def _resume(order: Order) -> bool:
+    if not resume_platform(order.key, reason=order.reason, actor=order.actor):
+        raise NotDone("it was not paused")
+    return True
+
+
+def _find_to_resize(given: QueryDict) -> list[Target]:
+    pools = {pool.platform: pool for pool in Pool.objects.all()}
+    slots = dict(Slot.objects.values_list("platform").order_by().annotate(Count("id")))
+    return [
+        _platform_target(
+            each,
+            effect=f"Its size is {pool_size(each, pools.get(each))} now, and "
+            f"{slots.get(each, 0)} of these exist. A larger pool grows as bots come; in a smaller "
+            "one slots beyond its size are cordoned, idle ones first, and no meeting is cut short",
+        )
+        for each in _platforms(given)
+    ]
+
+
+def _resize(order: Order) -> bool:
+    _check_platform(order)
+    size = order.data["size"]
+    if not set_pool_size(order.key, size, reason=order.reason, actor=order.actor):
+        raise NotDone("that is its size already")
+    return True
+
+
+QUEUE_ACTIONS = (
+    Action(
+        name="move-up",
+        title="Move up",
+        permission=OPERATE,
+        find=partial(_find_waiters, stuck=_firsts),
+        do=_move_up,
+        back="queue",
+        noun="bot",
+        thing="Bot #",
+    ),
+    Action(
+        name="move-down",
+        title="Move down",
+        permission=OPERATE,
+        find=partial(_find_waiters, stuck=_lasts),
+        do=_move_down,
+        back="queue",
+        noun="bot",
+        thing="Bot #",
+    ),
+    Action(
+        name="priority",
+        title="Change priority",
+        permission=OPERATE,
+        find=_find_waiters,
+        do=_prioritise,
+        back="queue",
+        noun="bot",
+        thing="Bot #",
+        form=PriorityForm,
+    ),
+    Action(
+        name="pause",
+        title="Pause",
+        permission=OPERATE,
+        find=_find_to_pause,
+        do=_pause,
+        back="queue",
+        noun="platform",
+        form=PauseForm,
+        is_dangerous=True,
+    ),
+    Action(
+        name="resume",
+        title="Resume",
+        permission=OPERATE,
+        find=_find_to_resume,
+        do=_resume,
+        back="queue",
+        noun="platform",
+    ),
+    Action(
+        name="resize",
+        title="Change size",
+        permission=ADMINISTER,
+        find=_find_to_resize,
+        do=_resize,
+        back="overview",
+        noun="platform",
+        form=SizeForm,
+    ),
+)

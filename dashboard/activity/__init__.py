@@ -1,0 +1,1 @@
+"""History, repairs, leases and calls, as lists and CSV."""

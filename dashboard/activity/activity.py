@@ -1,0 +1,151 @@
+"""What has happened: the history of slots and bots, repairs, leases, calls and operators."""
+
+import csv
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from coolify.budget.report import budget_report
+from coolify.models import Budget, ServerReading
+from core.jobs.periodic import PeriodicWork
+from core.permissions import OPERATE, VIEW
+from dashboard.activity.records import KINDS, Records
+from dashboard.audit import record_action
+from dashboard.live import live_page, version_of
+from dashboard.paging import older
+from dashboard.permissions import needs
+from pool.reconciler.reconcile import reconcile
+from slots.locks import slots_of_leases
+from slots.models import Lease
+
+MOST_EXPORTED = 100_000
+TABS = [
+    *((kind.name, kind.title) for kind in KINDS.values()),
+    ("leases", "Leases"),
+    ("parts", "Coolify and work"),
+]
+
+
+@require_safe
+@needs(VIEW)
+def activity(request: HttpRequest) -> HttpResponse:
+    tab = request.GET.get("show", "slots")
+    if tab in KINDS:
+        return _records(request, KINDS[tab])
+    if tab == "leases":
+        return _leases(request)
+    if tab == "parts":
+        return _parts(request)
+    raise Http404
+
+
+def _records(request: HttpRequest, kind: Records) -> HttpResponse:
+    page = older(kind.matching(request.GET), request.GET)
+
+    def live() -> dict[str, Any]:
+        rows, before = page.shown()
+        return {"tab": kind.name, "rows": rows, "before": before}
+
+    return _tab(
+        request,
+        tab=kind.name,
+        version=version_of(page.rows),
+        live=live,
+        choices={"status": [(each, each) for each in kind.statuses]} if kind.statuses else {},
+    )
+
+
+def _leases(request: HttpRequest) -> HttpResponse:
+    leases = Lease.objects.order_by("-acquired_at")[:200]
+    return _tab(
+        request,
+        tab="leases",
+        version=version_of(leases),
+        live=lambda: {"tab": "leases", "leases": leases, "slots": slots_of_leases(leases)},
+    )
+
+
+def _parts(request: HttpRequest) -> HttpResponse:
+    works, servers = PeriodicWork.objects.order_by("name"), ServerReading.objects.order_by("name")
+    return _tab(
+        request,
+        tab="parts",
+        version=version_of(works, servers, Budget.objects.all()),
+        live=lambda: {
+            "tab": "parts",
+            "budget": budget_report(),
+            "works": works,
+            "servers": servers,
+        },
+    )
+
+
+def _tab(
+    request: HttpRequest, *, tab: str, version: str, live: Any, choices: Any = None
+) -> HttpResponse:
+    return live_page(
+        request,
+        template="dashboard/activity.html",
+        version=version,
+        live=live,
+        frame=lambda: {
+            "tabs": TABS,
+            "tab": tab,
+            "has_records": tab in KINDS,
+            "choices": choices or {},
+            "given": request.GET,
+        },
+    )
+
+
+# --- Taking it away ----------------------------------------------------------------------------
+
+
+class _Echo:
+    """A file that hands back what is written to it."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+@require_safe
+@needs(VIEW)
+def export(request: HttpRequest) -> StreamingHttpResponse:
+    kind = KINDS.get(request.GET.get("show", "slots"))
+    if kind is None:
+        raise Http404
+    response = StreamingHttpResponse(_csv(kind, request), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="botpool-{kind.name}.csv"'
+    return response
+
+
+def _csv(kind: Records, request: HttpRequest) -> Iterator[str]:
+    writer = csv.writer(_Echo())
+    yield writer.writerow(kind.columns)
+    rows = kind.matching(request.GET).order_by("-pk").values_list(*kind.columns)
+    for row in rows[:MOST_EXPORTED].iterator(chunk_size=2_000):
+        yield writer.writerow([_cell(value) for value in row])
+
+
+def _cell(value: Any) -> str:
+    """A cell that begins like a formula would be run by a spreadsheet."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+# --- Trying out --------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(OPERATE)
+def dry_run(request: HttpRequest) -> HttpResponse:
+    """What the reconciler would do now. Changes nothing."""
+    if request.method != "POST":  # it is asked for with the button there
+        return redirect(f"{reverse('activity')}?show=repairs")
+    report = reconcile(dry_run=True)
+    record_action(request.user, action="dry-run", target="reconciler", reason="Dry run", done=True)
+    return render(request, "dashboard/dry_run.html", {"report": report})

@@ -1,0 +1,114 @@
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from api.keys import create_api_key, revoke_api_key
+from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
+from bots.models import ApiKey, RequestName, Webhook, WebhookDelivery
+from core.admin import ReadOnlyAdmin
+from dashboard.audit import record_action
+from dashboard.models import LoginFailure, OperatorAction, PoolSample
+
+
+class ApiKeyForm(forms.ModelForm):
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        in_use = ApiKey.objects.filter(name=name, revoked_at=None).exclude(pk=self.instance.pk)
+        if in_use.exists():
+            raise forms.ValidationError("A key of this name is in use.")
+        return name
+
+    def clean_webhook_url(self) -> str:
+        url: str = self.cleaned_data["webhook_url"]
+        try:
+            return check_webhook_address(url) if url else ""
+        except WrongWebhookAddress as error:
+            raise forms.ValidationError(str(error)) from None
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(admin.ModelAdmin):
+    """Made here or by `manage.py create_api_key`; a key is shown once and can only be revoked."""
+
+    form = ApiKeyForm
+    list_display = ("name", "role", "created_at", "last_used_at", "revoked_at")
+    list_filter = ("role", ("revoked_at", admin.EmptyFieldListFilter))
+    search_fields = ("name",)
+    fields = ("name", "role", "webhook_url", "created_at", "last_used_at", "revoked_at")
+    readonly_fields = ("created_at", "last_used_at", "revoked_at")
+    actions = ("revoke",)
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: ApiKeyForm, change: bool) -> None:
+        if change:
+            obj.save(update_fields=form.changed_data)
+            return
+        key = create_api_key(name=obj.name, role=obj.role, webhook_url=obj.webhook_url)
+        obj.pk = ApiKey.objects.get(name=obj.name, revoked_at=None).pk
+        text = f"The key of {obj.name}, shown this once: {key}"
+        self.message_user(request, text, level=messages.WARNING)
+        self._record(request, action="new-key", key=obj)
+
+    @admin.action(description="Revoke the selected keys", permissions=["change"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
+        revoked = [key for key in queryset if revoke_api_key(key)]
+        for key in revoked:
+            self._record(request, action="revoke-key", key=key)
+        self.message_user(request, f"{len(revoked)} keys are refused from now on.")
+
+    def _record(self, request: HttpRequest, *, action: str, key: ApiKey) -> None:
+        reason = "By hand, in the admin"
+        record_action(request.user, action=action, target=key.name, reason=reason, done=True)
+
+    def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
+        return False  # history names keys
+
+
+@admin.register(RequestName)
+class RequestNameAdmin(ReadOnlyAdmin):
+    list_display = ["name", "kind", "api_key", "bot_id", "created_at"]
+    list_filter = ["kind"]
+    search_fields = ["=name", "=bot__id"]
+    list_select_related = ["api_key"]
+    ordering = ["-pk"]
+
+
+@admin.register(Webhook)
+class WebhookAdmin(ReadOnlyAdmin):
+    list_display = ["bot_id", "url", "is_open"]
+    search_fields = ["=bot__id"]
+    ordering = ["-pk"]
+
+
+@admin.register(WebhookDelivery)
+class WebhookDeliveryAdmin(ReadOnlyAdmin):
+    list_display = ("event", "attempts", "last_attempt_at", "last_answer", "delivered_at", "due_at")
+    list_filter = (
+        ("delivered_at", admin.EmptyFieldListFilter),
+        ("due_at", admin.EmptyFieldListFilter),
+    )
+    list_select_related = ("event",)
+    search_fields = ("=webhook__bot__id",)
+    ordering = ("-pk",)
+
+
+@admin.register(OperatorAction)
+class OperatorActionAdmin(ReadOnlyAdmin):
+    list_display = ["at", "username", "action", "target", "reason", "done", "outcome"]
+    list_filter = ["action", "done"]
+    search_fields = ["=username", "target", "reason"]
+    ordering = ["-pk"]
+
+
+@admin.register(PoolSample)
+class PoolSampleAdmin(ReadOnlyAdmin):
+    list_display = ["minute", "platform", "idle", "deploying", "busy", "stopping", "error"]
+    list_filter = ["platform"]
+    ordering = ["-pk"]
+
+
+@admin.register(LoginFailure)
+class LoginFailureAdmin(ReadOnlyAdmin):
+    list_display = ["at", "username", "address"]
+    search_fields = ["=username", "=address"]
+    ordering = ["-pk"]

@@ -1,0 +1,70 @@
+"""A bot asked for by hand."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.cache import cache
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.http import require_http_methods
+
+from bots.meetings import WrongAddress, platform_of
+from bots.models import HIGHEST_PRIORITY_NUMBER
+from bots.status import BotStatus, Platform
+from core.permissions import OPERATE
+from dashboard.audit import actor_of, record_action
+from dashboard.permissions import needs
+from pool.request import BotRequest, request_bot
+
+
+class NewBotForm(forms.Form):
+    meeting_url = forms.CharField(
+        label="Meeting address",
+        max_length=2000,
+        widget=forms.TextInput(attrs={"placeholder": "https://meet.google.com/abc-defg-hij"}),
+    )
+    platform = forms.ChoiceField(
+        choices=[("", "As the address says"), *Platform.choices], required=False
+    )
+    display_name = forms.CharField(label="Name in the meeting", max_length=255, initial="Notetaker")
+    priority = forms.IntegerField(
+        min_value=0, max_value=HIGHEST_PRIORITY_NUMBER, initial=100, help_text="Lower goes first."
+    )
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        given = Platform(data["platform"]) if data.get("platform") else None
+        if data.get("meeting_url"):
+            try:
+                data["platform"] = platform_of(data["meeting_url"], given=given).value
+            except WrongAddress as error:
+                self.add_error("meeting_url", str(error))
+        return data
+
+
+def new_bot_fields() -> SafeString:
+    """The fields of an empty form, made once: they are the same for everybody."""
+    html = cache.get_or_set(
+        "new-bot-fields", lambda: render_to_string("fields.html", {"form": NewBotForm()})
+    )
+    return mark_safe(str(html))  # noqa: S308 (a template made it)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(OPERATE)
+def new_bot(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":  # after a login that came between the form and its sending
+        return render(request, "bots/new_bot.html", {"form": NewBotForm()})
+    form = NewBotForm(request.POST)
+    if not form.is_valid():
+        return render(request, "bots/new_bot.html", {"form": form}, status=422)
+    bot = request_bot(BotRequest(**form.cleaned_data), actor=actor_of(request.user))
+    record_action(
+        request.user, action="new-bot", target=str(bot), reason="Asked for by hand", done=True
+    )
+    waits = bot.status == BotStatus.QUEUED
+    messages.success(request, f"{bot} waits for a slot." if waits else f"{bot} is on its way.")
+    return redirect("bot", bot.pk)

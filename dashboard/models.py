@@ -1,0 +1,79 @@
+"""What the dashboard keeps: what operators did, failed logins, and samples for the charts."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+
+class OperatorAction(models.Model):
+    """What somebody did to the pool by hand, to what, why, and what came of it."""
+
+    at = models.DateTimeField(db_default=Now())
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    username = models.CharField(max_length=150)
+    action = models.CharField(max_length=40)
+    target = models.CharField(max_length=200)
+    reason = models.TextField()
+    done = models.BooleanField(help_text="Not done: what it was meant for had changed meanwhile.")
+    outcome = models.TextField(blank=True)
+
+    class Meta:
+        app_label = "botpool"  # where its table was first made
+        indexes = [models.Index(name="operator_action_by_target", fields=["target", "-id"])]
+        permissions = [
+            ("view_pool", "Can see the pool"),
+            ("operate_pool", "Can act on slots, bots and the queue"),
+            ("administer_pool", "Can change pools, delete slots and break leases"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.username}: {self.action} {self.target}"
+
+
+class PoolSample(models.Model):
+    """How one pool stood in one minute, for the charts of the last hours."""
+
+    platform = models.CharField(max_length=20)
+    minute = models.DateTimeField()
+    idle = models.PositiveIntegerField(default=0)
+    deploying = models.PositiveIntegerField(default=0)
+    busy = models.PositiveIntegerField(default=0)
+    stopping = models.PositiveIntegerField(default=0)
+    error = models.PositiveIntegerField(default=0)
+    waiting = models.PositiveIntegerField(default=0)
+    wait_p50 = models.FloatField(null=True, help_text="Seconds, of those who got a slot.")
+    wait_p95 = models.FloatField(null=True)
+    start_warm = models.FloatField(null=True, help_text="Seconds from slot to running, median.")
+    start_cold = models.FloatField(null=True)
+
+    class Meta:
+        app_label = "botpool"  # where its table was first made
+        constraints = [
+            models.UniqueConstraint(
+                name="one_sample_per_pool_and_minute", fields=["platform", "minute"]
+            )
+        ]
+        indexes = [models.Index(name="sample_by_minute", fields=["minute"])]
+
+    def __str__(self) -> str:
+        return f"{self.platform} at {self.minute:%H:%M}"
+
+
+class LoginFailure(models.Model):
+    """A failed login, counted against the name and the address it came from."""
+
+    at = models.DateTimeField(db_default=Now())
+    username = models.CharField(max_length=150)
+    address = models.CharField(max_length=64)
+
+    class Meta:
+        app_label = "botpool"  # where its table was first made
+        indexes = [
+            models.Index(name="login_failure_by_name", fields=["username", "at"]),
+            models.Index(name="login_failure_by_address", fields=["address", "at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.username} from {self.address}"

@@ -1,0 +1,1 @@
+"""The first page: one card per platform, health, and what needs attention."""

@@ -1,0 +1,179 @@
+"""One card for each platform: its slots, its line, its starts and its last hour."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, DurationField, ExpressionWrapper, F, Min
+from django.db.models.functions import Now
+
+from bots.status import Platform
+from core.sql import fetch_all
+from dashboard.models import PoolSample
+from dashboard.overview.charts import Chart, line_chart, stacked_chart
+from pool.capacity import paused_pools, pool_size
+from queues.models import QueueEntry
+from slots.deployment import ACTIVE, Deployment
+from slots.description import wanted_description
+from slots.models import Pool, Slot
+from slots.status import HELD, SlotStatus
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    name: str
+    status: str
+    cordoned: bool
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    platform: Platform
+    cells: list[Cell]
+    counts: list[tuple[str, int]]
+    maximum: int
+    in_use: int
+    waiting: int
+    oldest: datetime | None
+    deploying: int
+    warm_share: int | None
+    paused: Pool | None
+    charts: list[Chart]
+
+    @property
+    def share(self) -> int:
+        return round(100 * self.in_use / self.maximum) if self.maximum else 0
+
+    @property
+    def room(self) -> int:
+        return max(self.maximum - len(self.cells), 0)
+
+
+def cards() -> list[Card]:
+    """In the same number of queries however many slots there are."""
+    slots = _by_platform(Slot.objects.order_by("platform", "number"))
+    pools = {pool.platform: pool for pool in Pool.objects.all()}
+    paused = {pool.platform: pool for pool in paused_pools()}
+    lines = _lines()
+    deploying = _deployments_under_way()
+    warm = _warm_shares()
+    samples = _by_platform(_last_hour())
+    return [
+        _card(
+            platform,
+            slots=slots[platform],
+            pool=pools.get(platform),
+            paused=paused.get(platform),
+            line=lines.get(platform, (0, None)),
+            deploying=deploying.get(platform, 0),
+            warm_share=warm.get(platform),
+            samples=samples[platform],
+        )
+        for platform in Platform
+    ]
+
+
+def _card(
+    platform: Platform,
+    *,
+    slots: list[Slot],
+    pool: Pool | None,
+    paused: Pool | None,
+    line: tuple[int, datetime | None],
+    deploying: int,
+    warm_share: int | None,
+    samples: list[PoolSample],
+) -> Card:
+    counted = Counter(slot.status for slot in slots)
+    return Card(
+        platform=platform,
+        cells=[_cell(slot) for slot in slots],
+        counts=[(status.value, counted[status]) for status in SlotStatus],
+        maximum=pool_size(platform, pool),
+        in_use=sum(counted[status] for status in HELD),
+        waiting=line[0],
+        oldest=line[1],
+        deploying=deploying,
+        warm_share=warm_share,
+        paused=paused,
+        charts=_charts(samples) if samples else [],
+    )
+
+
+def _cell(slot: Slot) -> Cell:
+    cordoned = " (cordoned)" if slot.cordoned else ""
+    return Cell(
+        name=slot.name,
+        status=slot.status,
+        cordoned=slot.cordoned,
+        words=f"{slot.name}{cordoned}: {wanted_description(slot)}",
+    )
+
+
+def _by_platform(rows: Iterable) -> defaultdict[str, list]:
+    grouped = defaultdict(list)
+    for row in rows:
+        grouped[row.platform].append(row)
+    return grouped
+
+
+def _lines() -> dict[str, tuple[int, datetime | None]]:
+    rows = QueueEntry.objects.values_list("platform").order_by()
+    return {
+        platform: (waiting, oldest)
+        for platform, waiting, oldest in rows.annotate(Count("id"), Min("bot__status_since"))
+    }
+
+
+def _deployments_under_way() -> dict[str, int]:
+    rows = Deployment.objects.filter(status__in=ACTIVE).values_list("slot__platform").order_by()
+    return dict(rows.annotate(Count("id")))
+
+
+# Of the newest starts only, however many there are.
+_WARM_SHARES = """
+SELECT
+    slot.platform,
+    round(100.0 * count(*) FILTER (WHERE NOT d.leader AND NOT d.waited_for_image) / count(*))::int
+FROM slots_deployment AS d JOIN slots_slot AS slot ON slot.id = d.slot_id
+WHERE d.id > (SELECT max(id) FROM slots_deployment) - 5000
+AND d.status = 'finished' AND d.ended_at > clock_timestamp() - interval '1 hour'
+GROUP BY slot.platform
+"""
+
+
+def _warm_shares() -> dict[str, int]:
+    """In percent: the starts of the last hour that found their image in place."""
+    return dict(fetch_all(_WARM_SHARES, {}))
+
+
+def _last_hour() -> Iterable[PoolSample]:
+    age = ExpressionWrapper(Now() - F("minute"), output_field=DurationField())
+    return PoolSample.objects.filter(minute__gt=Now() - HOUR).annotate(age=age)
+
+
+def _charts(samples: list[PoolSample]) -> list[Chart]:
+    known = {age // MINUTE: row for row in samples if (age := getattr(row, "age", None))}
+    minutes = [known.get(minutes_ago) for minutes_ago in reversed(range(60))]
+
+    def series(name: str, tone: str, field: str) -> tuple[str, str, list[float | None]]:
+        return name, tone, [getattr(row, field) if row else None for row in minutes]
+
+    return [
+        stacked_chart("Slots", [series(s.value, s.value, s.value) for s in SlotStatus]),
+        line_chart("Waiting", [series("bots", "waiting", "waiting")]),
+        line_chart(
+            "Wait for a slot",
+            [series("p50", "busy", "wait_p50"), series("p95", "error", "wait_p95")],
+            unit="s",
+        ),
+        line_chart(
+            "Start",
+            [series("warm", "idle", "start_warm"), series("cold", "deploying", "start_cold")],
+            unit="s",
+        ),
+    ]

@@ -1,0 +1,47 @@
+"""Whether the parts that the pool depends on do their work, in one line each."""
+
+from dataclasses import dataclass
+
+from coolify.budget.report import BudgetReport
+from core.jobs.liveness import reasons_of_processes
+from slots.deployment import Watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    name: str
+    is_well: bool
+    words: str
+
+
+def health(budget: BudgetReport) -> list[Part]:
+    missing = reasons_of_processes()
+    return [
+        _process("Worker", missing.get("worker", "")),
+        _process("Ticker", missing.get("ticker", "")),
+        _coolify(budget),
+        _calls(budget),
+    ]
+
+
+def _process(name: str, reason: str) -> Part:
+    return Part(name=name, is_well=not reason, words=reason or "at work")
+
+
+def _coolify(budget: BudgetReport) -> Part:
+    watch = Watch.objects.filter(failing_since__isnull=False).first()
+    if budget.circuit != "closed":
+        words = f"does not answer: {budget.circuit_reason}"
+    elif watch is not None:
+        words = f"cannot be looked at: {watch.error}"
+    else:
+        return Part(name="Coolify", is_well=True, words="answers")
+    return Part(name="Coolify", is_well=False, words=words)
+
+
+def _calls(budget: BudgetReport) -> Part:
+    if budget.paused_until is not None:
+        words = f"paused until {budget.paused_until:%H:%M:%S}: {budget.pause_reason}"
+        return Part(name="Calls", is_well=False, words=words)
+    words = f"{budget.spent} of {budget.limit} in the last minute"
+    return Part(name="Calls", is_well=budget.spent < budget.limit, words=words)

@@ -1,0 +1,1 @@
+"""Pages of slots and their deployments."""

@@ -1,0 +1,81 @@
+"""Starts of slots: those under way, by image and server, and the recent ones."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from bots.status import Platform
+from core.permissions import VIEW
+from dashboard.live import live_page, version_of
+from dashboard.paging import older
+from dashboard.permissions import needs
+from slots.deployment import ACTIVE, Deployment, DeploymentStatus, WarmImage
+
+CHOICES: dict[str, list[tuple[str, str]]] = {
+    "platform": [(each.value, each.label) for each in Platform],
+    "status": [(each.value, each.label) for each in DeploymentStatus],
+}
+
+
+@dataclass
+class ImageOnServer:
+    """Who starts with this image on this server: one leader pulls it, the others follow."""
+
+    image: str
+    server: str
+    is_warm: bool
+    deployments: list[Deployment] = field(default_factory=list)
+
+
+@require_safe
+@needs(VIEW)
+def deployment_list(request: HttpRequest) -> HttpResponse:
+    matching = _matching(request)
+    active = matching.filter(status__in=ACTIVE).order_by("pk")
+    recent = older(matching.exclude(status__in=ACTIVE), request.GET)
+    warm = WarmImage.objects.all()
+
+    def live() -> dict[str, Any]:
+        rows, before = recent.shown()
+        return {"images": _by_image(active, warm), "deployments": rows, "before": before}
+
+    return live_page(
+        request,
+        template="slots/deployments.html",
+        version=version_of(active, recent.rows, warm),
+        live=live,
+        frame=lambda: {"choices": CHOICES, "given": request.GET},
+    )
+
+
+def _matching(request: HttpRequest) -> Any:
+    deployments = Deployment.objects.all()
+    if request.GET.get("platform"):
+        deployments = deployments.filter(slot__platform=request.GET["platform"])
+    if request.GET.get("status"):
+        deployments = deployments.filter(status=request.GET["status"])
+    words = request.GET.get("q", "").strip()
+    if words:
+        found = Q(slot_name__icontains=words) | Q(deployment_uuid=words) | Q(image__icontains=words)
+        deployments = deployments.filter(found)
+    return deployments
+
+
+def _by_image(active: Any, warm: Any) -> list[ImageOnServer]:
+    known = {(each.image, each.server_uuid) for each in warm}
+    groups: dict[tuple[str, str], list[Deployment]] = defaultdict(list)
+    for each in active:
+        groups[each.image, each.server_uuid].append(each)
+    return [
+        ImageOnServer(
+            image=image,
+            server=server,
+            is_warm=(image, server) in known,
+            deployments=sorted(deployments, key=lambda each: (not each.pulling, each.pk)),
+        )
+        for (image, server), deployments in sorted(groups.items())
+    ]

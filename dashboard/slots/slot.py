@@ -1,0 +1,112 @@
+"""One slot: where it is and why, what it went through, and what runs in it."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_safe
+
+from coolify.client.errors import CoolifyError, NotRunning
+from coolify.shared import shared_coolify
+from core.permissions import VIEW
+from dashboard.live import live_page, version_of
+from dashboard.permissions import needs
+from dashboard.slots.state_machine import state_machine
+from slots.deployment import Deployment
+from slots.description import wanted_description
+from slots.models import Lease, Slot, SlotTransition
+from slots.status import SlotStatus
+
+SHOWN = 30
+LOG_LINES = 200
+
+_NEXT = {
+    SlotStatus.IDLE: "Ready: the next bot of its platform gets it.",
+    SlotStatus.DEPLOYING: "Its container is being started; then it is busy.",
+    SlotStatus.BUSY: "Its bot runs. When the bot ends, the container is stopped.",
+    SlotStatus.STOPPING: "Its container is being stopped; once that is seen, it is idle.",
+    SlotStatus.ERROR: "Nobody gets it. It is tried again a few times, then an operator has to: "
+    "retry, recreate or delete it.",
+}
+
+
+@require_safe
+@needs(VIEW)
+def slot(request: HttpRequest, name: str) -> HttpResponse:
+    found = get_object_or_404(Slot.objects.select_related("assigned_bot"), name=name)
+    history = SlotTransition.objects.filter(slot=found).order_by("-pk")[:SHOWN]
+    deployments = Deployment.objects.filter(slot=found).order_by("-pk")[:SHOWN]
+    lease = Lease.objects.filter(key=f"slot:{found.pk}").exclude(holder="")
+
+    def live() -> dict[str, Any]:
+        wanted = wanted_description(found)
+        return {
+            "slot": found,
+            "why": _why(found, history),
+            "next": _next(found),
+            "description": wanted,
+            "is_mirrored": wanted == found.description_written,
+            "states": state_machine(found.status),
+            "history": history,
+            "deployments": deployments,
+            "lease": lease.first(),
+        }
+
+    return live_page(
+        request,
+        template="slots/slot.html",
+        version=version_of(Slot.objects.filter(pk=found.pk), history, deployments, lease),
+        live=live,
+        frame=lambda: {"slot": found},
+    )
+
+
+def _why(slot: Slot, history: Any) -> str:
+    last = next((t for t in history if t.from_status != t.to_status), None)
+    return last.reason if last else "It has not been used yet."
+
+
+def _next(slot: Slot) -> str:
+    if slot.beyond_size and slot.status == SlotStatus.IDLE:
+        return "Beyond the pool's size: nobody gets it until the pool grows or it is uncordoned."
+    if slot.cordoned and slot.status == SlotStatus.IDLE:
+        return "Cordoned: nobody gets it until it is uncordoned."
+    return _NEXT[SlotStatus(slot.status)]
+
+
+@require_safe
+@needs(VIEW)
+def container_log(request: HttpRequest, name: str) -> HttpResponse:
+    """Asked for by hand only: it is slow for Coolify, and a call of its budget."""
+    found = get_object_or_404(Slot, name=name)
+    log, problem = "", ""
+    if not found.coolify_uuid:
+        problem = "The slot has no application in Coolify yet."
+    else:
+        try:
+            log = shared_coolify().logs(found.coolify_uuid, lines=LOG_LINES)
+        except NotRunning:
+            problem = "No container is running, so there is no log."
+        except CoolifyError as error:
+            problem = f"Coolify did not give the log: {error}"
+    return render(request, "slots/log.html", {"slot": found, "log": log, "problem": problem})
+
+
+@require_safe
+@needs(VIEW)
+def in_coolify(request: HttpRequest, name: str) -> HttpResponse:
+    """To the application's page in Coolify, whose address has the environment's uuid in it."""
+    found = get_object_or_404(Slot, name=name)
+    base = settings.COOLIFY_API_URL.removesuffix("/").removesuffix("/api/v1")
+    project, wanted = settings.COOLIFY_PROJECT_UUID, settings.COOLIFY_ENVIRONMENT_NAME
+    if not found.coolify_uuid or not project:
+        return redirect(base)
+    try:
+        environments = {each.name: each.uuid for each in shared_coolify().environments(project)}
+    except CoolifyError:
+        environments = {}
+    if wanted not in environments:
+        return redirect(base)
+    place = f"project/{project}/environment/{environments[wanted]}"
+    return redirect(f"{base}/{place}/application/{found.coolify_uuid}")

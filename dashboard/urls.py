@@ -1,0 +1,32 @@
+from django.urls import path
+
+from dashboard.actions.registry import act
+from dashboard.activity.activity import activity, dry_run, export
+from dashboard.bots.bot import bot
+from dashboard.bots.bot_list import bot_list
+from dashboard.bots.new_bot import new_bot
+from dashboard.login import Logout, ThrottledLogin
+from dashboard.overview.overview import overview
+from dashboard.queue import queue
+from dashboard.slots.deployment_list import deployment_list
+from dashboard.slots.slot import container_log, in_coolify, slot
+from dashboard.slots.slot_list import slot_list
+
+urlpatterns = [
+    path("login/", ThrottledLogin.as_view(), name="login"),
+    path("logout/", Logout.as_view(), name="logout"),
+    path("", overview, name="overview"),
+    path("slots/", slot_list, name="slots"),
+    path("slots/<str:name>/", slot, name="slot"),
+    path("slots/<str:name>/log/", container_log, name="slot_log"),
+    path("slots/<str:name>/coolify/", in_coolify, name="slot_in_coolify"),
+    path("bots/", bot_list, name="bots"),
+    path("bots/new/", new_bot, name="new_bot"),
+    path("bots/<int:pk>/", bot, name="bot"),
+    path("queue/", queue, name="queue"),
+    path("deployments/", deployment_list, name="deployments"),
+    path("activity/", activity, name="activity"),
+    path("activity/export/", export, name="export"),
+    path("activity/dry-run/", dry_run, name="dry_run"),
+    path("actions/<slug:name>/", act, name="action"),
+]

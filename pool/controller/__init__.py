@@ -1,0 +1,1 @@
+"""Drives slots: the only code that talks to Coolify about a slot."""

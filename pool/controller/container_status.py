@@ -1,0 +1,34 @@
+"""What a container is, judged from what Coolify tells of its application and deployments."""
+
+from coolify.client.resources import Application
+from slots.status import ContainerStatus
+
+_BY_STATE = {
+    "running": ContainerStatus.RUNNING,
+    "restarting": ContainerStatus.CRASHING,
+    "starting": ContainerStatus.DEPLOYING,
+    "paused": ContainerStatus.STOPPED,
+    "degraded": ContainerStatus.FAILED,
+    "error": ContainerStatus.FAILED,
+}
+
+
+def container_status(
+    application: Application,
+    *,
+    deployment_active: bool,
+    last_deployment_failed: bool,
+    ever_deployed: bool,
+) -> ContainerStatus | None:
+    """None means that Coolify does not know: its server is out of reach, or the state is none
+    that we know. Unknown is not gone."""
+    state = application.status.state
+    if application.server_reachable is False:
+        return None
+    if deployment_active:
+        return ContainerStatus.DEPLOYING
+    if application.status.is_exited:
+        if last_deployment_failed:
+            return ContainerStatus.FAILED
+        return ContainerStatus.STOPPED if ever_deployed else ContainerStatus.IDLE
+    return _BY_STATE.get(state)

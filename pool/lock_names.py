@@ -1,0 +1,5 @@
+"""The names of the advisory locks, in one place; see core.locks."""
+
+GROW_POOL = "grow the pool of {platform}"
+DRAIN_QUEUE = "drain the queue of {platform}"
+BUILD_PLACES = "build places of server {server}"

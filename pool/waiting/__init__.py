@@ -1,0 +1,1 @@
+"""What is said of a waiter: its position, its estimate, why it waits. Changes no row."""

@@ -1,0 +1,132 @@
+""" "Why am I waiting?", answered in words for each waiter."""
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+from django.db.models.functions import Now
+
+from bots.models import Bot
+from bots.status import Platform
+from coolify.models import Budget
+from pool.capacity import current_pause, pool_sizes
+from pool.waiting.position import Place, place_in_line, places_in_line
+from queues.models import QueueEntry
+from slots.models import Slot
+from slots.status import SlotStatus
+
+
+def why_waiting(bot: Bot) -> list[str]:
+    """What a bot waits for, one sentence each; empty if it does not wait."""
+    place = place_in_line(bot)
+    entry = QueueEntry.objects.filter(bot=bot).first()
+    if place is None or entry is None:
+        return []
+    return _reasons(entry, place, _hindrances(bot.platform))
+
+
+def why_each_waits(platform: str, *, limit: int | None = None) -> dict[int, list[str]]:
+    """The same for all who wait for a platform, by the bots' ids and in their order."""
+    places = places_in_line(platform, limit=limit)
+    entries = QueueEntry.objects.in_bulk(list(places), field_name="bot_id")
+    hindrances = _hindrances(platform)
+    return {
+        bot_id: _reasons(entries[bot_id], place, hindrances)
+        for bot_id, place in places.items()
+        if bot_id in entries
+    }
+
+
+def _reasons(entry: QueueEntry, place: Place, hindrances: list[str]) -> list[str]:
+    return [_who_is_ahead(place), _ageing(entry), *hindrances, _what_comes_next(entry, place)]
+
+
+def _who_is_ahead(place: Place) -> str:
+    if place.position == 1:
+        return "It is the next in line."
+    ahead = place.position - 1
+    return f"{_count(ahead, 'bot')} {'is' if ahead == 1 else 'are'} ahead of it."
+
+
+def _ageing(entry: QueueEntry) -> str:
+    worth = entry.ageing.total_seconds()
+    return f"Its priority is {entry.priority}; one step is worth {worth:g} s of waiting."
+
+
+def _what_comes_next(entry: QueueEntry, place: Place) -> str:
+    gives_up = f"it gives up at {_time(entry.timeout_at)}"
+    if place.wait_for_slot is None:
+        return f"When that will be nobody can say; {gives_up}."
+    return f"A slot is expected in about {_duration(place.wait_for_slot)}; {gives_up}."
+
+
+# --- What stands in the way of all of them -----------------------------------------------------
+
+
+def _hindrances(platform: str) -> list[str]:
+    found = (_pause(platform), _slots(platform), _coolify())
+    return [sentence for sentence in found if sentence]
+
+
+def _pause(platform: str) -> str:
+    pool = current_pause(platform)
+    if pool is None:
+        return ""
+    until = f"until {_time(pool.paused_until)}" if pool.paused_until else "until it is resumed"
+    name = Platform(platform).label
+    return f"{name} is paused by {pool.paused_by} {until}: {pool.pause_reason}."
+
+
+def _slots(platform: str) -> str:
+    counted = _count_slots(platform)
+    held = counted[SlotStatus.DEPLOYING] + counted[SlotStatus.BUSY]
+    others = [
+        f"{counted[kind]} {word}"
+        for kind, word in (
+            (SlotStatus.STOPPING, "stopping"),
+            (SlotStatus.ERROR, "in error"),
+            (_CORDONED, "cordoned"),
+            (SlotStatus.IDLE, "idle"),
+        )
+        if counted[kind]
+    ]
+    size = _count(pool_sizes()[platform], "slot")
+    return f"Of at most {size}: {', '.join([f'{held} held', *others])}."
+
+
+_CORDONED = "idle but cordoned"
+
+
+def _count_slots(platform: str) -> Counter[str]:
+    slots = Slot.objects.filter(platform=platform).values_list("status", "cordoned")
+    return Counter(
+        _CORDONED if cordoned and status == SlotStatus.IDLE else status
+        for status, cordoned in slots
+    )
+
+
+def _coolify() -> str:
+    """Coolify being away frees no slots: those that stop wait for it as well."""
+    budget = Budget.objects.filter(open_until__isnull=False).first()
+    if budget is not None:
+        since = f" since {_time(budget.open_since)}" if budget.open_since else ""
+        return f"Coolify does not answer{since}: {budget.open_reason}."
+    held_back = Budget.objects.filter(paused_until__gt=Now()).first()
+    if held_back is not None and held_back.paused_until is not None:
+        return f"Coolify asked for a pause until {_time(held_back.paused_until)}."
+    return ""
+
+
+# --- Words -------------------------------------------------------------------------------------
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _duration(wait: timedelta) -> str:
+    seconds = round(wait.total_seconds())
+    return f"{seconds} s" if seconds < 120 else f"{round(seconds / 60)} min"

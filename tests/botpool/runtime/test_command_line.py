@@ -1,0 +1,73 @@
+"""What surrounds a command and fails is told in one line."""
+
+import subprocess
+import sys
+from urllib.parse import quote
+
+import pytest
+
+from botpool.runtime.postgres import server as postgres
+from tests.processes import ROOT, Program, environment
+
+AWAY = "postgres://u:p@127.0.0.1:1/x"
+COMMANDS = [
+    ["pool_status"],
+    ["create_api_key", "ada"],
+    ["release_slot", "pool-zoom-001", "--reason", "Stuck"],
+    ["drain_queue"],
+    ["reconcile"],
+    ["cleanup_slots"],
+    ["sync_descriptions"],
+]
+
+
+@pytest.fixture
+def empty(data_dir):
+    """The address of a database that was never migrated."""
+    server = postgres.connection_settings(data_dir)
+    return f"postgres://{server['USER']}@{quote(server['HOST'], safe='')}:{server['PORT']}/postgres"
+
+
+def run(*words, data_dir, **variables):
+    program = Program(*words, env=environment(data_dir, **variables))
+    return program.wait(), program.lines
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_a_database_that_lacks_tables_has_to_be_migrated(words, data_dir, empty):
+    code, [line] = run(*words, data_dir=data_dir, DATABASE_URL=empty)
+    assert code == 1
+    assert line.endswith("run manage.py migrate")
+
+
+@pytest.mark.parametrize("words", [["pool_status"], ["create_api_key", "ada"]])
+def test_a_database_that_is_away_is_named_with_postgresqls_reason(words, data_dir):
+    code, [line] = run(*words, data_dir=data_dir, DATABASE_URL=AWAY)
+    assert code == 1
+    assert line.startswith("botpool: PostgreSQL: connection failed")
+
+
+def test_the_doctor_skips_what_needs_a_database_that_is_away(data_dir):
+    code, lines = run("doctor", data_dir=data_dir, DATABASE_URL=AWAY)
+    assert code == 1
+    assert lines[0].startswith("FAULT  database: connection failed")
+    assert "skip   worker, ticker and Coolify: not looked at, for that needs the database" in lines
+    assert lines[-1].endswith("faults found.")
+
+
+def test_the_doctor_counts_the_migrations_that_an_empty_database_lacks(data_dir, empty):
+    code, lines = run("doctor", data_dir=data_dir, DATABASE_URL=empty)
+    assert code == 1
+    [line] = [line for line in lines if line.startswith("FAULT  migrations: ")]
+    assert " not applied, first contenttypes.0001_initial" in line
+    assert lines[-1].endswith("faults found.")
+
+
+@pytest.mark.parametrize("command", ["showmigrations", "doctor"])
+def test_a_command_ends_quietly_when_nobody_reads_on(command, data_dir, empty):
+    words = [sys.executable, "manage.py", command]
+    env = environment(data_dir, DATABASE_URL=empty)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, cwd=ROOT, env=env, **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""

@@ -1,0 +1,258 @@
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from botpool.runtime.postgres import server as postgres
+from botpool.runtime.postgres.server import PostgresError, Server
+from tests.processes import (
+    ROOT,
+    environment,
+    new_data_dir,
+    processes_of,
+    wait_until,
+    wait_until_nothing_is_left,
+)
+
+
+@pytest.fixture
+def new_dir() -> Iterator[Path]:
+    with new_data_dir() as directory:
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def data_dir() -> Iterator[Path]:
+    """One that was started before, which is a good deal faster."""
+    with new_data_dir() as directory:
+        with postgres.running(directory, throw_away=True):
+            pass
+        yield directory
+
+
+def connect(data_dir: Path) -> psycopg.Connection:
+    where = postgres.connection_settings(data_dir)
+    return psycopg.connect(
+        host=where["HOST"],
+        port=where["PORT"],
+        user=where["USER"],
+        dbname=where["NAME"],
+        autocommit=True,
+    )
+
+
+def ask(data_dir: Path, sql: str) -> object:
+    with connect(data_dir) as connection:
+        row = connection.execute(sql).fetchone()
+        return row[0] if row else None
+
+
+def do(data_dir: Path, sql: str) -> None:
+    with connect(data_dir) as connection:
+        connection.execute(sql)
+
+
+def postmaster(data_dir: Path) -> int:
+    return int((Server(data_dir).cluster / "postmaster.pid").read_text().split()[0])
+
+
+USER = """
+import sys, time
+from pathlib import Path
+from botpool.runtime.postgres import server as postgres
+with postgres.running(Path(sys.argv[1]), throw_away=True) as server:
+    print((server.cluster / "postmaster.pid").read_text().split()[0], flush=True)
+    sys.stdin.read()
+"""
+
+
+def start_user(data_dir: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", USER, str(data_dir)],
+        cwd=ROOT,
+        env=environment(data_dir),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_it_is_postgresql_18_in_utc_and_safe_after_a_power_cut(data_dir):
+    with postgres.running(data_dir):
+        assert ask(data_dir, "SELECT current_setting('server_version_num')::int / 10000") == 18
+        assert ask(data_dir, "SELECT current_setting('timezone')") == "UTC"
+        assert ask(data_dir, "SELECT current_setting('fsync')") == "on"
+        assert ask(data_dir, "SELECT current_setting('listen_addresses')") == ""
+
+
+def test_a_throw_away_server_does_not_wait_for_the_disk(data_dir):
+    with postgres.running(data_dir, throw_away=True):
+        assert ask(data_dir, "SELECT current_setting('fsync')") == "off"
+
+
+def test_connection_settings_touch_nothing(tmp_path):
+    settings = postgres.connection_settings(tmp_path / "nowhere")
+
+    assert settings["HOST"].startswith("/")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_it_keeps_data_from_one_start_to_the_next(data_dir):
+    with postgres.running(data_dir, throw_away=True):
+        do(data_dir, "CREATE TABLE IF NOT EXISTS kept AS SELECT 42 AS answer")
+    with postgres.running(data_dir, throw_away=True):
+        assert ask(data_dir, "SELECT answer FROM kept") == 42
+
+
+def test_only_its_own_account_may_use_the_socket(data_dir):
+    with postgres.running(data_dir, throw_away=True):
+        assert Server(data_dir).socket_dir.stat().st_mode & 0o077 == 0
+
+
+def test_the_last_user_stops_it(data_dir):
+    with postgres.running(data_dir, throw_away=True) as server:
+        with postgres.running(data_dir, throw_away=True):
+            assert ask(data_dir, "SELECT 1") == 1
+        assert ask(data_dir, "SELECT 1") == 1
+    assert server.is_gone()
+
+
+@pytest.mark.slow
+def test_five_starts_at_once_make_one_server(new_dir):
+    users = [start_user(new_dir) for _ in range(5)]
+    servers = {user.stdout.readline().strip() for user in users if user.stdout}
+    for user in users:
+        user.communicate()
+
+    assert len(servers) == 1
+    assert Server(new_dir).is_gone()
+
+
+@pytest.mark.slow
+def test_it_stops_when_its_only_user_is_killed(data_dir):
+    with start_user(data_dir) as user:
+        assert user.stdout
+        user.stdout.readline()
+        assert len(processes_of(data_dir)) > 1
+        user.kill()
+
+    assert wait_until_nothing_is_left(data_dir) == []
+
+
+@pytest.mark.slow
+def test_it_recovers_after_the_server_was_killed(data_dir):
+    with postgres.running(data_dir):
+        do(data_dir, "CREATE TABLE IF NOT EXISTS kept AS SELECT 42 AS answer")
+        os.kill(postmaster(data_dir), signal.SIGKILL)
+        with postgres.running(data_dir):
+            assert ask(data_dir, "SELECT answer FROM kept") == 42
+
+
+def test_a_user_revives_a_server_that_was_killed(data_dir):
+    with postgres.running(data_dir) as server:
+        os.kill(postmaster(data_dir), signal.SIGKILL)
+        wait_until(server.is_gone, what="the server's processes end")
+        server.revive()
+        assert ask(data_dir, "SELECT 1") == 1
+
+
+def test_it_does_not_believe_a_stale_pid_file(data_dir):
+    with postgres.running(data_dir, throw_away=True):
+        pass
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        pid_file = Server(data_dir).cluster / "postmaster.pid"
+        pid_file.write_text(f"{stranger.pid}\n{pid_file.parent}\n1\n5432\n/tmp\n\n0 0\nready\n")
+        with postgres.running(data_dir, throw_away=True):
+            assert ask(data_dir, "SELECT 1") == 1
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_half_of_a_first_start_is_thrown_away(new_dir):
+    half = new_dir / "postgres" / "new-half"
+    half.mkdir(parents=True)
+    (new_dir / "postgres").chmod(0o711)
+    (half / "PG_VERSION").write_text("18\n")
+
+    with postgres.running(new_dir, throw_away=True):
+        assert ask(new_dir, "SELECT 1") == 1
+    assert not half.exists()
+
+
+def test_a_log_that_grew_large_is_put_aside(data_dir):
+    log = Server(data_dir).log
+    with log.open("r+b") as file:
+        file.truncate(postgres.LARGEST_LOG + 1)
+
+    with postgres.running(data_dir, throw_away=True):
+        assert log.stat().st_size < postgres.LARGEST_LOG
+
+
+def test_a_long_path_gets_a_short_socket(new_dir):
+    deep = new_dir / ("long" * 30)
+    deep.mkdir()
+    with postgres.running(deep, throw_away=True) as server:
+        assert len(str(server.socket_dir)) < 60
+        assert ask(deep, "SELECT 1") == 1
+    server.socket_dir.rmdir()
+
+
+def test_a_socket_directory_made_by_a_stranger_is_refused(new_dir):
+    deep = new_dir / ("long" * 30)
+    deep.mkdir()
+    trap = Server(deep).socket_dir
+    trap.symlink_to(new_dir)
+    try:
+        with pytest.raises(PostgresError, match="belongs to somebody else"):
+            postgres.running(deep, throw_away=True).__enter__()
+    finally:
+        trap.unlink()
+
+
+def test_data_of_another_version_is_refused_in_one_line(new_dir):
+    cluster = Server(new_dir).cluster
+    cluster.mkdir(parents=True)
+    cluster.parent.chmod(0o711)
+    (cluster / "PG_VERSION").write_text("15\n")
+    with pytest.raises(PostgresError, match="PostgreSQL 15; this Botpool needs 18"):
+        postgres.running(new_dir).__enter__()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as somebody else")
+def test_a_directory_closed_to_its_account_is_named_in_one_line(new_dir):
+    closed = new_dir / "closed"
+    closed.mkdir(mode=0o700)
+    inside = closed / "data"
+    inside.mkdir()
+    with pytest.raises(PostgresError, match=f"may not enter {closed}: chmod o.x {closed}"):
+        postgres.running(inside).__enter__()
+
+
+FORKING_USER = """
+import os, sys
+from pathlib import Path
+from botpool.runtime.postgres import server as postgres
+with postgres.running(Path(sys.argv[1]), throw_away=True) as server:
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    os.waitpid(child, 0)
+    print("gone" if server.is_gone() else "running")
+"""
+
+
+def test_a_forked_child_that_leaves_the_block_stops_nothing(data_dir):
+    words = [sys.executable, "-c", FORKING_USER, str(data_dir)]
+    told = subprocess.run(words, cwd=ROOT, env=environment(data_dir), capture_output=True)
+
+    assert told.stdout == b"running\n"
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_it(data_dir):
+    with postgres.running(data_dir, throw_away=True):
+        assert os.getsid(postmaster(data_dir)) != os.getsid(0)

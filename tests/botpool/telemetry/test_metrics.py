@@ -1,0 +1,359 @@
+"""The metrics: which there are, that they are right, and that none of them ever shrinks."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+from django_q.brokers.redis_broker import Redis
+from django_q.conf import Conf
+from prometheus_client.parser import text_string_to_metric_families
+
+from botpool.telemetry.counters import BUCKETS, count_history
+from bots.models import Bot, BotEvent
+from bots.status import BotStatus, Platform
+from coolify.budget.governor import Governor
+from coolify.client.calls import Call, CallClass, Outcome
+from coolify.client.errors import RateLimited
+from coolify.models import Budget, CallCount
+from core.clock import database_now
+from core.jobs.periodic import PeriodicWork
+from core.jobs.ticker import TickerLease
+from pool.controller.passes import look_soon
+from pool.lifecycle import get_slot_for_bot, handle_slot_error
+from pool.line import move_down
+from pool.steering import pause_platform
+from pool.sweep import sweep_queue
+from queues.models import QueueEntry
+from slots.finding import Finding
+from slots.models import SlotTransition, Watch
+from tests.factories import BotFactory, QueueEntryFactory, SlotFactory
+from tests.ops.history import a_deployment, an_ended_bot, time_passes
+from tests.queued import ask, pool_of
+from tests.queued import time_passes as let_it_have_waited
+
+pytestmark = pytest.mark.django_db
+
+
+def scrape(client: Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    found: dict = {}
+    for family in text_string_to_metric_families(answer.content.decode()):
+        for sample in family.samples:
+            labels = tuple(sorted(sample.labels.items()))
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+def value(metrics, name: str, **labels: str) -> float:
+    return metrics[name][tuple(sorted(labels.items()))]
+
+
+def test_it_shows_slots_by_platform_and_status_also_where_there_are_none(client):
+    SlotFactory.create_batch(2)
+    metrics = scrape(client)
+    assert value(metrics, "botpool_slots", platform="google-meet", status="idle") == 2
+    assert value(metrics, "botpool_slots", platform="zoom", status="error") == 0
+    assert value(metrics, "botpool_slot_oldest_seconds", platform="google-meet", status="idle") > 0
+
+
+def test_it_shows_the_queue_and_its_oldest_waiter(client):
+    bot = BotFactory()
+    bot.refresh_from_db()
+    QueueEntryFactory(bot=bot)
+    metrics = scrape(client)
+    assert value(metrics, "botpool_queue_length", platform="google-meet") == 1
+    assert value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") > 0
+
+
+def a_bot_placed_again() -> Bot:
+    """It was asked for four minutes ago, and has just lost the slot that it got."""
+    bot = ask()
+    let_it_have_waited(bot, minutes=4)
+    SlotFactory()
+    sweep_queue()
+    assert handle_slot_error(get_slot_for_bot(bot), "It failed", actor="test", place_again=True)
+    bot.refresh_from_db()
+    assert bot.status == BotStatus.QUEUED
+    return bot
+
+
+def test_a_bot_that_is_placed_again_waits_since_then(client, settings):
+    pool_of(settings, 0)
+    a_bot_placed_again()
+    metrics = scrape(client)
+    assert 0 <= value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") < 60
+
+
+def test_a_bot_that_was_moved_down_has_waited_no_less(client, settings):
+    pool_of(settings, 0)
+    first, second = ask(priority=0), ask(priority=1000)
+    assert move_down(first, reason="Not so urgent", actor="test")
+    let_it_have_waited(first, seconds=30)
+    assert QueueEntry.objects.get(bot=first).queued_at > second.created_at
+    metrics = scrape(client)
+    assert 30 <= value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") < 90
+
+
+def test_it_shows_which_pools_are_paused_now(client):
+    pause_platform("zoom", reason="New image", actor="alice")
+    ago = database_now() - timedelta(minutes=5)
+    pause_platform("teams", reason="New image", actor="alice", until=ago)
+    metrics = scrape(client)
+    assert value(metrics, "botpool_pool_paused", platform="zoom") == 1
+    assert value(metrics, "botpool_pool_paused", platform="teams") == 0
+
+
+def test_it_shows_who_leads_the_tickers(client):
+    metrics = scrape(client)
+    assert value(metrics, "botpool_ticker_leader", host="none") == 0
+    TickerLease.objects.create(holder="alpha:12:ab", seen_at=database_now())
+    assert value(scrape(client), "botpool_ticker_leader", host="alpha") == 1
+
+
+def test_it_shows_the_lag_of_periodic_work(client):
+    PeriodicWork.objects.create(name="reconcile", finished_at=database_now(), error="boom")
+    metrics = scrape(client)
+    assert 0 <= value(metrics, "botpool_periodic_age_seconds", work="reconcile") < 60
+    assert value(metrics, "botpool_periodic_failing", work="reconcile") == 1
+
+
+def test_work_that_never_succeeded_is_as_old_as_the_database(client):
+    PeriodicWork.objects.create(name="reconcile", failed_at=database_now(), error="boom")
+    the_database_was_set_up(minutes=20)
+    metrics = scrape(client)
+    assert value(metrics, "botpool_periodic_age_seconds", work="reconcile") >= 1200
+    assert value(metrics, "botpool_periodic_age_seconds", work="worker heartbeat") >= 1200
+    assert value(metrics, "botpool_periodic_failing", work="worker heartbeat") == 0
+
+
+def test_counters_that_nobody_ever_counted_are_as_old_as_the_database(client):
+    the_database_was_set_up(minutes=20)
+    assert value(scrape(client), "botpool_counters_age_seconds") >= 1200
+    count_history()
+    assert value(scrape(client), "botpool_counters_age_seconds") < 60
+
+
+def the_database_was_set_up(**ago: float) -> None:
+    recorder = MigrationRecorder(connection)
+    recorder.migration_qs.update(applied=database_now() - timedelta(**ago))
+
+
+def test_a_look_that_is_asked_for_does_not_make_the_last_one_younger(client):
+    a_look(minutes=10)
+    look_soon()
+    assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
+
+
+def test_a_look_that_failed_does_not_make_the_last_one_younger(client):
+    a_look(minutes=10)
+    Watch.objects.update(looked_at=database_now(), failing_since=database_now())
+    assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
+
+
+def test_a_look_that_saw_none_of_the_slots_is_one(client):
+    a_look(minutes=10)
+    Watch.objects.update(looked_at=database_now())
+    assert 0 <= value(scrape(client), "botpool_watch_age_seconds") < 60
+
+
+def test_without_any_look_its_age_is_that_of_the_first_slot(client):
+    SlotFactory(created_at=database_now() - timedelta(minutes=10))
+    SlotFactory()
+    assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
+
+
+def a_look(**ago: float) -> None:
+    """One that succeeded, so long ago."""
+    at = database_now() - timedelta(**ago)
+    SlotFactory(container_seen_at=at)
+    Watch.objects.create(looked_at=at)
+
+
+def test_with_redis_away_it_tells_all_but_the_number_of_tasks(client, settings, monkeypatch):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    monkeypatch.setattr(Conf, "REDIS", settings.REDIS_URL)
+    monkeypatch.setattr("botpool.telemetry.process_metrics.get_broker", Redis)
+    PeriodicWork.objects.create(name="slots", asked_at=database_now() - timedelta(minutes=5))
+    metrics = scrape(client)
+    assert "botpool_tasks_waiting" not in metrics
+    assert value(metrics, "botpool_task_oldest_seconds") >= 300
+    assert "botpool_coolify_budget_left" in metrics
+
+
+def test_waiting_and_starting_become_histograms(client):
+    an_ended_bot(waited=7, started=25)
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    assert value(metrics, "botpool_bot_wait_seconds_bucket", platform="google-meet", le="5.0") == 0
+    assert value(metrics, "botpool_bot_wait_seconds_bucket", platform="google-meet", le="10.0") == 1
+    assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 1
+    assert value(metrics, "botpool_bot_wait_seconds_sum", platform="google-meet") == pytest.approx(
+        7
+    )
+    started = {"platform": "google-meet", "le": "30.0"}
+    assert value(metrics, "botpool_bot_start_seconds_bucket", **started) == 1
+    assert value(metrics, "botpool_bot_start_seconds_count", platform="zoom") == 0
+
+
+def test_a_value_on_a_bound_lies_within_it(client):
+    an_ended_bot(waited=10, started=5)
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    assert value(metrics, "botpool_bot_wait_seconds_bucket", platform="google-meet", le="10.0") == 1
+
+
+def test_a_value_beyond_the_last_bound_is_counted(client):
+    an_ended_bot(waited=BUCKETS[-1] + 1, started=5)
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    last = str(float(BUCKETS[-1]))
+    assert value(metrics, "botpool_bot_wait_seconds_bucket", platform="google-meet", le=last) == 0
+    assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 1
+
+
+def test_counting_twice_counts_once(client):
+    an_ended_bot(waited=1, started=1)
+    time_passes()
+    count_history()
+    count_history()
+    ended = {"platform": "google-meet", "status": "DONE", "failure": ""}
+    assert value(scrape(client), "botpool_bots_ended_total", **ended) == 1
+
+
+def test_what_is_counted_stays_counted_when_its_history_is_gone(client):
+    an_ended_bot(waited=1, started=1)
+    time_passes()
+    count_history()
+    BotEvent.objects.all().delete()
+    Bot.objects.all().delete()
+    time_passes(timedelta(hours=1))
+    an_ended_bot(waited=1, started=1)
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    assert value(metrics, "botpool_bots_requested_total", platform="google-meet") == 2
+    assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 2
+
+
+def test_a_placement_after_a_failed_one_counts_its_own_waiting(client):
+    bot = an_ended_bot(waited=100, started=3, then_waited=4)
+    assert bot.status == BotStatus.DONE
+    time_passes()
+    count_history()
+    metrics = scrape(client)
+    assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 2
+    assert value(metrics, "botpool_bot_wait_seconds_sum", platform="google-meet") == pytest.approx(
+        104
+    )
+
+
+def test_the_number_of_queries_does_not_grow_with_the_pool(client, django_assert_max_num_queries):
+    SlotFactory.create_batch(30)
+    BotFactory.create_batch(30, platform=Platform.ZOOM)
+    with django_assert_max_num_queries(20):
+        scrape(client)
+
+
+def test_neither_addresses_of_meetings_nor_names_of_bots_are_in_it(client):
+    an_ended_bot(waited=1, started=1, meeting_url="https://meet.google.com/sec-retm-eet")
+    time_passes()
+    count_history()
+    text = client.get("/metrics").content.decode()
+    assert "sec-retm-eet" not in text
+    assert "Notetaker" not in text
+
+
+def test_it_speaks_openmetrics_to_those_who_ask(client):
+    accept = "application/openmetrics-text; version=1.0.0"
+    answer = client.get("/metrics", headers={"accept": accept})
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.content.endswith(b"# EOF\n")
+
+
+def test_with_a_token_set_it_answers_nobody_else(client, settings):
+    settings.METRICS_TOKEN = "s3cret"
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert client.get("/metrics", headers={"authorization": "Bearer s3cret"}).status_code == 200
+
+
+def series(client: Client) -> set[tuple]:
+    counted = {name: of for name, of in scrape(client).items() if not name.endswith("_created")}
+    return {(name, labels) for name, of in counted.items() for labels in of}
+
+
+def test_no_counter_begins_with_its_first_event(client):
+    from_the_beginning = series(client)
+    bot, slot = an_ended_bot(waited=1, started=1), SlotFactory()
+    for status, kind in (("FAILED", "infrastructure"), ("FAILED", "meeting"), ("CANCELLED", "")):
+        an_ended_bot(waited=1, started=1, ended_as=status, failure_kind=kind)
+    for image in ("warm", "waited", "pulled"):
+        a_deployment(bot=bot, slot=slot, image=image)
+    for reason in (
+        "Coolify refused the start: no",
+        "Coolify's deployment ended as failed",
+        "The container stopped",
+        "The application is gone from Coolify",
+        "Who knows",
+    ):
+        a_deployment(bot=bot, slot=slot, ended="failed", reason=reason)
+    a_deployment(bot=bot, slot=slot, ended="timed_out")
+    a_deployment(bot=bot, slot=slot, ended="cancelled")
+    _some_findings_and_transitions()
+    time_passes()
+    count_history()
+    assert series(client) == from_the_beginning
+
+
+def _some_findings_and_transitions() -> None:
+    earlier = database_now() - timedelta(minutes=1)
+    for acted_at in (None, earlier):
+        Finding.objects.create(
+            kind="slot_in_error", subject="x", reason="x", acted_at=acted_at, ended_at=earlier
+        )
+    for before, after in (("", "idle"), ("", "deploying"), ("idle", "deploying")):
+        SlotTransition.objects.create(
+            slot_id=1, at=earlier, from_status=before, to_status=after, reason="x", epoch=0
+        )
+
+
+def test_calls_to_coolify_are_counted_from_the_first_on(client):
+    from_the_beginning = series(client)
+    start = {"class": "urgent", "call": "start", "outcome": "refused", "reason": "limit"}
+    assert value(scrape(client), "botpool_coolify_calls_total", **start) == 0
+    CallCount.objects.create(call_class="urgent", name="start", outcome="refused:limit", total=2)
+    assert value(scrape(client), "botpool_coolify_calls_total", **start) == 2
+    assert series(client) == from_the_beginning
+
+
+def test_a_pause_between_two_scrapes_is_seen(client):
+    governor, call = Governor(), Call("stop", CallClass.URGENT, "POST", "/applications/a/stop")
+    error = RateLimited("Too many calls.", retry_after=20, status=429)
+    governor.after(call, Outcome(seconds=0.1, status=429, error=error), governor.before(call))
+    Budget.objects.update(paused_until=database_now())
+    metrics = scrape(client)
+    assert value(metrics, "botpool_coolify_held_back_seconds") == 0
+    held_back = value(metrics, "botpool_coolify_time_held_back_seconds_total")
+    assert held_back == pytest.approx(20, abs=0.5)
+
+
+def test_deployments_are_counted_by_result_reason_and_image(client):
+    bot, slot = an_ended_bot(waited=1, started=1), SlotFactory()
+    a_deployment(bot=bot, slot=slot)
+    a_deployment(bot=bot, slot=slot, image="waited")
+    a_deployment(bot=bot, slot=slot, image="pulled")
+    a_deployment(bot=bot, slot=slot, ended="failed", reason="Coolify refused the start: no")
+    count_history()
+    metrics = scrape(client)
+    meet = {"platform": "google-meet"}
+    assert value(metrics, "botpool_deployments_total", **meet, result="finished", reason="") == 3
+    refused = {"result": "failed", "reason": "refused"}
+    assert value(metrics, "botpool_deployments_total", **meet, **refused) == 1
+    assert value(metrics, "botpool_deployment_images_total", **meet, image="warm") == 1
+    assert value(metrics, "botpool_pulls_saved_total", **meet) == 1

@@ -1,0 +1,94 @@
+import json
+import logging
+
+import pytest
+
+from core.correlation import correlated
+from core.logs import JsonFormatter, TextFormatter
+from tests.log_lines import log_lines
+
+
+def record(message, **fields):
+    made = logging.LogRecord("slots", logging.INFO, __file__, 1, message, (), None)
+    made.fields = fields
+    return made
+
+
+def test_a_text_line_has_its_time_in_utc_and_its_correlation_id():
+    with correlated("abc"):
+        line = TextFormatter().format(record("Slot idle"))
+    assert line.endswith("INFO    Slot idle [corr=abc]")
+    assert line.split()[0].endswith("Z")
+
+
+def test_a_correlation_id_is_not_said_twice():
+    with correlated("abc"):
+        line = TextFormatter().format(record("[Pool] [corr=xyz] Slot idle"))
+    assert line.count("corr=") == 1
+
+
+def test_a_json_line_holds_the_fields_and_leaves_out_what_is_empty():
+    with correlated("abc"):
+        entry = json.loads(JsonFormatter().format(record("Slot idle", slot="pool-1", bot=None)))
+    assert (entry["slot"], entry["correlationId"], entry["level"]) == ("pool-1", "abc", "INFO")
+    assert "bot" not in entry
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x0b", "\x85", "\x1b[2J"])
+def test_nobody_can_start_a_line_of_their_own(end):
+    forged = f"reason{end}2026-01-01 ERROR all slots deleted"
+    line = TextFormatter().format(record(forged))
+    assert len(line.splitlines()) == 1
+    assert "\x1b" not in line
+    assert len(JsonFormatter().format(record(forged)).splitlines()) == 1
+
+
+# --- Whose line it is -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fields", [{}, {"bot": None}])
+def test_a_json_line_names_the_bot_that_the_work_is_for(fields):
+    with correlated("abc", bot=7):
+        entry = json.loads(JsonFormatter().format(record("Slot idle", **fields)))
+    assert entry["bot"] == 7
+
+
+def test_a_line_about_another_bot_names_that_one():
+    with correlated("abc", bot=7):
+        entry = json.loads(JsonFormatter().format(record("Bot moved", bot=8)))
+    assert entry["bot"] == 8
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("path", "words"), [("/nothing/", "Not Found: /nothing/"), ("/readyz", "Service Unavailable")]
+)
+def test_a_refusal_is_logged_once_and_under_the_id_of_its_answer(client, path, words):
+    with log_lines() as lines:
+        answer = client.get(path, headers={"X-Correlation-Id": "order-4711"})
+    assert answer["X-Correlation-Id"] == "order-4711"
+    (line,) = lines
+    assert words in line["message"]
+    assert line["correlationId"] == "order-4711"
+
+
+# --- Coolify's secret -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/coolify/webhook/s3cret",
+        "/v1/coolify/webhook/s3cret/",
+        "//api/v1/coolify//webhook//s3cret?x=1",
+        "/Coolify/Webhook/s3cret",
+        "/coolify/webhook/a s3cret",
+    ],
+)
+def test_the_secret_of_coolifys_webhook_is_in_no_line_wherever_its_path_stands(path):
+    refused = record(f"Not Found: {path}")
+    refused.exc_info = (ValueError, ValueError(path), None)
+    for formatter in (TextFormatter(), JsonFormatter()):
+        line = formatter.format(refused)
+        assert "Not Found" in line
+        assert "s3cret" not in line

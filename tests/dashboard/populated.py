@@ -1,0 +1,94 @@
+"""A pool in which everything occurs that a page can show."""
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from bots.moves import Outcome
+from bots.status import BotStatus, FailureKind, Platform
+from dashboard.models import PoolSample
+from pool.lifecycle import (
+    confirm_slot_stopped,
+    get_slot_for_bot,
+    handle_slot_error,
+    mark_slot_running,
+    release_bot_from_slot,
+)
+from pool.request import BotRequest, request_bot
+from slots.models import Slot
+
+ADDRESSES = {
+    Platform.GOOGLE_MEET: "https://meet.google.com/abc-defg-hij",
+    Platform.TEAMS: "https://teams.live.com/meet/93812",
+    Platform.ZOOM: "https://zoom.us/j/123456789",
+}
+
+
+def ask(platform=Platform.GOOGLE_MEET, **fields):
+    request = BotRequest(meeting_url=ADDRESSES[platform], platform=platform.value, **fields)
+    return request_bot(request, actor="key:app")
+
+
+def run(bot):
+    slot = get_slot_for_bot(bot)
+    Slot.objects.filter(pk=slot.pk).update(coolify_uuid=f"app-{slot.pk}")
+    slot.refresh_from_db()
+    assert mark_slot_running(slot, reason="The container runs", actor="watch")
+    bot.refresh_from_db()
+    return slot
+
+
+def finish(bot):
+    slot = get_slot_for_bot(bot)
+    release_bot_from_slot(slot, Outcome(BotStatus.DONE, "The meeting is over", f"bot:{bot.pk}"))
+    slot.refresh_from_db()
+    confirm_slot_stopped(slot, reason="The container is gone", actor="stops")
+
+
+def fail(bot):
+    slot = get_slot_for_bot(bot)
+    assert handle_slot_error(slot, "Container crashed", actor="watch", place_again=False)
+
+
+def stop(bot):
+    outcome = Outcome(BotStatus.FAILED, "No heartbeat", "reconciler", FailureKind.INFRASTRUCTURE)
+    release_bot_from_slot(get_slot_for_bot(bot), outcome)
+
+
+def populate(slots=12):
+    """So many slots of Google Meet, in every state, and waiters behind them."""
+    bots = [ask(display_name=f"Notetaker {n}") for n in range(slots)]
+    for n, bot in enumerate(bots):
+        if n % 6 != 1:
+            run(bot)
+        if n % 6 in (2, 3):
+            finish(bot)
+        elif n % 6 == 4 and n < 12:
+            fail(bot)
+        elif n % 6 == 5 and n < 12:
+            stop(bot)
+    return bots
+
+
+def sample_an_hour():
+    """Readings as the sampler would have taken them."""
+    now = timezone.now().replace(second=0, microsecond=0)
+    sizes = {Platform.GOOGLE_MEET: 3.0, Platform.TEAMS: 0.5, Platform.ZOOM: 0.15}
+    for platform, size in sizes.items():
+        PoolSample.objects.bulk_create(
+            PoolSample(
+                platform=platform,
+                minute=now - timedelta(minutes=60 - n),
+                idle=int(size * (14 - n // 6)),
+                deploying=int(size * (n % 3)),
+                busy=int(size * (10 + n // 6)),
+                stopping=n % 2,
+                error=int(n > 50),
+                waiting=max(0, n - 40) % 12,
+                wait_p50=n % 7 * 1.5,
+                wait_p95=n % 7 * 4.0,
+                start_warm=28 + n % 5,
+                start_cold=420.0 if n in (3, 4, 30) else None,
+            )
+            for n in range(60)
+        )

@@ -1,0 +1,128 @@
+"""The Django admin: everything to be seen, nothing to be broken."""
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from api.keys import use_api_key
+from bots.models import ApiKey, Bot, BotEvent
+from dashboard.roles import OUR_APPS
+from slots.models import Deployment, SlotTransition
+from tests.dashboard.conftest import logged_in, make_user
+from tests.dashboard.populated import ask, populate, run
+
+MODELS = [model for app in OUR_APPS for model in apps.get_app_config(app).get_models()]
+
+
+def list_of(model):
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_model_is_there(model):
+    assert list_of(model).startswith("/admin/")
+
+
+def test_every_list_can_be_seen_and_searched(administrator):
+    populate(6)
+    for model in MODELS:
+        assert administrator.get(list_of(model)).status_code == 200, model
+        assert administrator.get(list_of(model) + "?q=7").status_code == 200, model
+
+
+def test_each_row_can_be_looked_at_and_not_changed(administrator):
+    populate(6)
+    for model in MODELS:
+        row = model._default_manager.first()
+        if row is None or model is ApiKey:
+            continue
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}_change"
+        address = reverse(name, args=[row.pk])
+        assert administrator.get(address).status_code == 200, model
+        assert administrator.post(address, {}).status_code == 403, model
+
+
+def test_force_release_leads_to_the_page_that_asks(administrator):
+    slot = run(ask())
+    answer = administrator.post(
+        "/admin/slots/slot/", {"action": "force_release", "_selected_action": [slot.pk]}
+    )
+    back = "next=%2Fadmin%2Fslots%2Fslot%2F"
+    assert answer["Location"] == f"/actions/force-release/?item={slot.pk}&{back}"
+
+
+def test_a_viewer_is_offered_no_action_in_the_admin(db):
+    client = logged_in(make_user("vera", "viewer", is_staff=True))
+    slot = run(ask())
+    assert "force_release" not in client.get("/admin/slots/slot/").content.decode()
+    answer = client.post(
+        "/admin/slots/slot/", {"action": "force_release", "_selected_action": [slot.pk]}
+    )
+    assert "Location" not in answer or "/actions/" not in answer["Location"]
+
+
+def test_an_api_key_is_shown_once(administrator):
+    form = {"name": "billing", "role": "client", "webhook_url": ""}
+    page = administrator.post("/admin/bots/apikey/add/", form, follow=True)
+    shown = next(str(message) for message in page.context["messages"] if "once" in str(message))
+    assert use_api_key(shown.split()[-1]).name == "billing"
+    key = ApiKey.objects.get()
+    assert key.key_hash not in administrator.get(f"/admin/bots/apikey/{key.pk}/change/").text
+
+
+def test_the_name_of_a_key_in_use_is_refused(administrator):
+    form = {"name": "billing", "role": "client", "webhook_url": ""}
+    administrator.post("/admin/bots/apikey/add/", form)
+    again = administrator.post("/admin/bots/apikey/add/", form)
+    assert "in use" in again.text
+    assert ApiKey.objects.count() == 1
+
+
+def test_a_key_can_be_revoked(administrator):
+    administrator.post("/admin/bots/apikey/add/", {"name": "billing", "role": "client"})
+    key = ApiKey.objects.get()
+    administrator.post("/admin/bots/apikey/", {"action": "revoke", "_selected_action": [key.pk]})
+    assert ApiKey.objects.get().revoked_at is not None
+
+
+def test_an_administrator_cannot_make_a_superuser(administrator):
+    vera = make_user("vera", "viewer")
+    form = {"username": "vera", "is_active": "on", "is_superuser": "on", "is_staff": "on"}
+    form |= {"date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
+    administrator.post(f"/admin/auth/user/{vera.pk}/change/", form)
+    vera = User.objects.get(pk=vera.pk)
+    assert (vera.is_staff, vera.is_superuser) == (True, False)
+
+
+def test_an_administrator_cannot_touch_a_superuser(administrator):
+    root = User.objects.create_superuser("root")
+    assert administrator.get(f"/admin/auth/user/{root.pk}/change/").status_code == 302
+    administrator.post(f"/admin/auth/user/{root.pk}/delete/", {"post": "yes"})
+    assert User.objects.filter(pk=root.pk).exists()
+
+
+def test_the_admin_has_the_login_of_the_pages(client, db):
+    answer = client.get("/admin/login/?next=/admin/")
+    assert answer["Location"] == "/login/?next=/admin/"
+
+
+def test_the_watch_is_named_as_the_one_it_is(administrator):
+    assert "Watchs" not in administrator.get("/admin/").text
+
+
+def test_history_is_filtered_by_where_it_leads(administrator):
+    run(ask())
+    address = list_of(SlotTransition)
+    [line] = administrator.get(f"{address}?to_status=busy").context["cl"].result_list
+    assert line.to_status == "busy"
+    assert "Stopping" in administrator.get(address).text  # offered, though there is none
+
+
+@pytest.mark.parametrize("model", [BotEvent, SlotTransition, Deployment, Bot])
+def test_no_list_of_history_reads_all_of_it_for_its_filters(administrator, model):
+    with CaptureQueriesContext(connection) as asked:
+        administrator.get(list_of(model))
+    assert [each["sql"] for each in asked if "DISTINCT" in each["sql"]] == []

@@ -1,0 +1,131 @@
+"""Logging in, and how often a password can be guessed."""
+
+import pytest
+from django.db.models import F
+from django.test import Client
+
+from dashboard import login as page
+from dashboard.login import prune_login_failures
+from dashboard.models import LoginFailure
+from tests.dashboard.conftest import PASSWORD, make_user
+
+
+@pytest.fixture(autouse=True)
+def _quick_hashes(settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def attempt(client, password, *, name="vera", forwarded_for="", peer="127.0.0.1"):
+    return client.post(
+        "/login/",
+        {"username": name, "password": password},
+        headers={"X-Forwarded-For": forwarded_for},
+        REMOTE_ADDR=peer,
+    )
+
+
+def test_it_lets_in_with_the_right_password(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    assert attempt(client, PASSWORD)["Location"] == "/"
+
+
+def test_it_refuses_even_the_right_password_after_too_many_wrong_ones(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    for _ in range(page.FAILURES_OF_A_NAME):
+        assert attempt(client, "guess").status_code == 200
+    assert attempt(client, PASSWORD).status_code == 429
+    # Another spelling of the name is the same name.
+    assert attempt(client, PASSWORD, name="VERA").status_code == 429
+
+
+def test_it_lets_in_again_after_a_while(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    for _ in range(page.FAILURES_OF_A_NAME):
+        attempt(client, "guess")
+    LoginFailure.objects.update(at=F("at") - page.WITHIN)
+    assert attempt(client, PASSWORD).status_code == 302
+
+
+def test_one_address_cannot_try_many_names(client, db, monkeypatch):
+    monkeypatch.setattr(page, "FAILURES_OF_AN_ADDRESS", 5)
+    make_user("vera", "viewer", password=PASSWORD)
+    for n in range(5):
+        attempt(client, "guess", name=f"name{n}")
+    assert attempt(client, PASSWORD).status_code == 429
+
+
+def test_behind_a_proxy_a_strangers_failures_keep_nobody_else_out(client, db, monkeypatch):
+    monkeypatch.setattr(page, "FAILURES_OF_AN_ADDRESS", 5)
+    make_user("vera", "viewer", password=PASSWORD)
+    for n in range(6):
+        attempt(client, "guess", name=f"name{n}", forwarded_for="198.51.100.7")
+    assert attempt(client, "guess", name="x", forwarded_for="198.51.100.7").status_code == 429
+    assert attempt(client, PASSWORD, forwarded_for="203.0.113.9").status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("peer", "told", "counted"),
+    [
+        ("127.0.0.1", "198.51.100.1, 203.0.113.9", "203.0.113.9"),  # what the proxy itself saw
+        ("127.0.0.1", "2001:DB8:0::9", "2001:db8::9"),  # one spelling
+        ("127.0.0.1", "nonsense", "127.0.0.1"),
+        ("127.0.0.1", f"fe80::1%{'x' * 200}", "127.0.0.1"),
+        ("10.1.2.3", "203.0.113.9", "203.0.113.9"),  # of a network of proxies
+        ("127.0.0.1", "", "127.0.0.1"),
+        ("192.0.2.1", "203.0.113.9", "192.0.2.1"),  # not a proxy of ours
+    ],
+)
+def test_the_address_that_counts_is_one_that_cannot_be_made_up(
+    client, db, settings, peer, told, counted
+):
+    settings.FORWARDED_ALLOW_IPS = ["127.0.0.1", "10.0.0.0/8"]
+    attempt(client, "guess", forwarded_for=told, peer=peer)
+    assert LoginFailure.objects.get().address == counted
+
+
+def test_old_failures_are_forgotten(client, db):
+    attempt(client, "guess")
+    assert prune_login_failures() == 0
+    LoginFailure.objects.update(at=F("at") - 5 * page.WITHIN)
+    assert prune_login_failures() == 1
+
+
+def test_pages_carry_a_strict_policy(viewer):
+    policy = viewer.get("/")["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+def test_pages_have_no_inline_script_or_style(administrator):
+    for address in ("/", "/slots/", "/queue/", "/activity/", "/admin/"):
+        html = administrator.get(address).text
+        assert "<style" not in html
+        assert ' style="' not in html
+        assert "<script>" not in html
+        assert " onclick" not in html
+
+
+def test_a_form_from_another_site_is_refused(db):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user("otto", "operator"))
+    assert client.post("/actions/force-release/", {"reason": "x"}).status_code == 403
+
+
+def test_a_form_from_before_a_new_login_is_answered_in_plain_words(db):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user("otto", "operator"))
+    answer = client.post("/bots/new/", {})
+    assert answer.status_code == 403
+    assert "logged in or out" in answer.text
+    assert "botpool.css" in answer.text
+
+
+def test_an_address_to_log_out_logs_nobody_out(viewer):
+    assert viewer.get("/logout/").url == "/"
+    assert viewer.get("/").status_code == 200
+
+
+def test_the_button_logs_out(viewer):
+    assert viewer.post("/logout/").url == "/login/"
+    assert viewer.get("/").status_code == 302

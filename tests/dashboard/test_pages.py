@@ -1,0 +1,79 @@
+"""Every page, empty and full, in a fixed number of queries."""
+
+import pytest
+from django.core.cache import cache
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from bots.models import Bot
+from slots.models import Deployment, Slot
+from tests.dashboard.populated import ask, finish, populate, run, sample_an_hour
+
+PAGES = [
+    "/",
+    "/slots/",
+    "/bots/",
+    "/queue/",
+    "/deployments/",
+    "/activity/",
+    "/activity/?show=bots",
+    "/activity/?show=repairs",
+    "/activity/?show=operators",
+    "/activity/?show=leases",
+    "/activity/?show=parts",
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_empty_pool_has_every_page(operator, page):
+    assert operator.get(page).status_code == 200
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_full_pool_has_every_page(operator, settings, page):
+    settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 12}
+    populate(12)
+    sample_an_hour()
+    assert Slot.objects.count() == 12
+    assert Bot.objects.count() == 12
+    ask()
+    ask(priority=5)
+    assert operator.get(page).status_code == 200
+
+
+@pytest.mark.parametrize("page", ["/slots/{slot}/", "/bots/{bot}/"])
+def test_each_thing_has_a_page_in_every_state(operator, page):
+    bots = populate(6)
+    for slot, bot in zip(Slot.objects.order_by("id"), bots, strict=True):
+        address = page.format(slot=slot.name, bot=bot.pk)
+        assert operator.get(address).status_code == 200
+
+
+def test_a_page_needs_as_many_queries_for_100_slots_as_for_3(operator, settings):
+    settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 3}
+    populate(3)
+    ask()
+    few = {page: _queries(operator, page) for page in PAGES}
+    settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 100}
+    populate(96)
+    settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 0}
+    for _ in range(10):
+        ask()
+    assert Slot.objects.count() > 80
+    assert {page: _queries(operator, page) for page in PAGES} == few
+
+
+def _queries(client, page):
+    cache.clear()
+    with CaptureQueriesContext(connection) as captured:
+        assert client.get(page).status_code == 200
+    return len(captured)
+
+
+def test_a_slot_shows_its_deployments_also_of_bots_that_were_pruned(viewer):
+    bot = ask()
+    slot = run(bot)
+    finish(bot)
+    Bot.objects.filter(pk=bot.pk).delete()
+    row = f'id="deployment-{Deployment.objects.get().pk}"'
+    assert row in viewer.get(f"/slots/{slot.name}/").text

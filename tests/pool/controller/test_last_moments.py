@@ -1,0 +1,238 @@
+"""What is read and what is done about it: something may have happened in between."""
+
+import math
+import threading
+import time
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.db.models.functions import Now
+
+from bots.models import Bot
+from bots.moves import Outcome
+from bots.status import BotStatus
+from coolify.client.errors import BudgetExhausted, CoolifyError
+from coolify.client.resources import Application, ApplicationStatus
+from core import leases
+from core.leases import LeaseLost, acquire_lease, holding_lease
+from pool.assign import assign_bot_to_slot
+from pool.controller import applications
+from pool.controller import stop as stopping
+from pool.controller.deployments import remove_failed
+from pool.controller.stop import pause_after_error, stop_released
+from pool.controller.teardown import bring_down
+from pool.drain import drain
+from pool.lifecycle import end_bot, handle_slot_error, mark_slot_running
+from slots.deployment import Deployment
+from slots.locks import with_status_lock
+from slots.models import Slot, SlotTransition
+from tests.concurrency import at_once
+from tests.factories import BotFactory, SlotFactory
+from tests.processes import wait_until
+from tests.queued import ask, pool_of, statuses
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class NobodyIsCalled:
+    """A Coolify to which no call may be made."""
+
+    def __getattr__(self, name: str):
+        raise AssertionError(f"Coolify was called: {name}")
+
+
+def deploying_slot() -> Slot:
+    SlotFactory()
+    slot = assign_bot_to_slot(BotFactory(), reason="Bot requested", actor="test")
+    Deployment.objects.update(
+        status="in_progress",
+        start_asked_at=Now(),
+        deployment_uuid="d-1",
+        condemned="Coolify says that it failed",
+        deadline=Now() - timedelta(seconds=1),
+    )
+    return slot
+
+
+def the_bot_calls(slot: Slot) -> bool:
+    return mark_slot_running(slot, reason="The bot calls", actor="bot")
+
+
+# --- A failed start whose bot lives after all ---
+
+
+def test_a_bot_that_has_called_is_not_stopped_by_who_saw_its_start_fail():
+    slot = deploying_slot()
+    assert the_bot_calls(Slot.objects.get())
+    with with_status_lock(slot) as lease:
+        gone = bring_down(slot, look=None, coolify=NobodyIsCalled(), lease=lease, actor="test")
+    assert not gone
+
+
+def test_a_bot_that_has_called_is_not_failed_by_who_saw_its_start_fail():
+    slot = deploying_slot()
+    assert the_bot_calls(Slot.objects.get())
+    assert not handle_slot_error(slot, "It failed", actor="test", place_again=False)
+    assert Bot.objects.get().status == BotStatus.JOINING_CALL
+
+
+def test_a_pass_that_comes_to_it_late_leaves_it_alone(monkeypatch):
+    """The list of failed ones was read before the bot called."""
+    deploying_slot()
+    real = leases.acquire_lease
+
+    def acquire(*args, **kwargs):
+        the_bot_calls(Slot.objects.get())
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(leases, "acquire_lease", acquire)
+    remove_failed(None, NobodyIsCalled(), until=math.inf)
+    assert Slot.objects.get().status == "busy"
+    assert Bot.objects.get().status == BotStatus.JOINING_CALL
+
+
+def test_once_its_stop_is_decided_no_call_makes_it_busy():
+    slot = deploying_slot()
+    Slot.objects.update(stop_asked_at=Now())
+    assert not the_bot_calls(slot)
+    assert Slot.objects.get().status == "deploying"
+
+
+# --- Leases ---
+
+
+def test_a_lease_that_has_run_out_here_is_lost_before_anybody_says_so():
+    lease = acquire_lease("test", ttl=timedelta(milliseconds=50))
+    time.sleep(0.06)
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+
+def test_a_lease_is_kept_although_the_database_was_away_for_a_moment(monkeypatch):
+    real, failures = leases.extend_lease, []
+
+    def extend(lease, ttl=None):
+        if not failures:
+            failures.append(1)
+            raise OperationalError("the connection is lost")
+        real(lease, ttl)
+
+    monkeypatch.setattr(leases, "extend_lease", extend)
+    with holding_lease("test", ttl=timedelta(seconds=4)) as lease:
+        first_end = lease.valid_until
+        wait_until(lambda: leases._clock() > first_end, what="its first time is over")
+        lease.check()
+    assert failures
+
+
+# --- An application whose answer was lost ---
+
+
+def application(slot: Slot, **differently) -> Application:
+    fields = {"uuid": "new", "id": 7, "name": slot.name, "environment_id": 1}
+    status = ApplicationStatus.parse(differently.pop("status", "exited:unhealthy"))
+    return Application(**{**fields, **differently}, status=status)
+
+
+@pytest.mark.parametrize(
+    ("differently", "is_it"),
+    [
+        ({}, True),
+        ({"environment_id": 2}, False),
+        ({"environment_id": None}, False),
+        ({"status": "running:healthy"}, False),
+        ({"uuid": "an-earlier-one"}, False),
+        ({"uuid": "another-slots"}, False),
+    ],
+)
+def test_only_what_is_certainly_the_lost_application_is_adopted(differently, is_it):
+    slot = SlotFactory()
+    SlotFactory(coolify_uuid="another-slots")
+    SlotTransition.objects.create(
+        slot=slot, slot_name=slot.name, coolify_uuid="an-earlier-one", epoch=1, to_status="idle"
+    )
+    found = application(slot, **differently)
+    assert applications._may_be_the_lost_one(found, slot, environment=1) == is_it
+
+
+@pytest.mark.parametrize(("maybe_done", "is_looked_for"), [(True, True), (False, False)])
+def test_an_application_is_looked_for_only_if_it_may_have_been_made(maybe_done, is_looked_for):
+    def create(**_):
+        raise CoolifyError("it went wrong", maybe_done=maybe_done)
+
+    slot = SlotFactory(coolify_uuid="")
+    coolify = SimpleNamespace(create_application=create)
+    with with_status_lock(slot) as lease, pytest.raises(CoolifyError):
+        applications.make_application(slot, image="i:1", coolify=coolify, lease=lease, actor="test")
+    slot.refresh_from_db()
+    assert (slot.application_asked_at is not None) == is_looked_for
+
+
+# --- Calls that hang ---
+
+
+def test_slots_whose_calls_hang_leave_time_for_the_rest_of_the_pass(monkeypatch):
+    monkeypatch.setattr(stopping, "LONGEST", 0.1)
+    tried = []
+    monkeypatch.setattr(stopping, "_stop", lambda slot, *_: tried.append(slot) or time.sleep(0.2))
+    for _ in range(3):
+        SlotFactory(status="stopping", previous_status="busy")
+    stop_released(None, NobodyIsCalled())
+    assert len(tried) == 1
+
+
+@pytest.mark.parametrize(("age", "pause"), [(1, 5), (60, 15), (3600, 60)])
+def test_what_has_not_worked_for_long_is_tried_less_often(age, pause):
+    slot = SlotFactory(status_since=Now() - timedelta(seconds=age))
+    slot.refresh_from_db()
+    seconds = pause_after_error(CoolifyError("no"), since=slot.status_since).total_seconds()
+    assert seconds == pytest.approx(pause, abs=2)
+
+
+def test_what_the_budget_held_back_is_tried_when_the_budget_says():
+    error = BudgetExhausted("later", retry_after=2.0, reason="test")
+    slot = SlotFactory()
+    slot.refresh_from_db()
+    assert pause_after_error(error, since=slot.status_since) == timedelta(seconds=2)
+
+
+# --- A pull without an application ---
+
+
+def test_a_pull_whose_application_is_gone_holds_nobody_up():
+    deploying_slot()
+    Deployment.objects.update(pulling=True, leader=True, deployment_uuid="", condemned="")
+    Slot.objects.update(coolify_uuid="")
+    end_bot(Bot.objects.get(), Outcome(BotStatus.CANCELLED, "Not needed", "client"))
+    stop_released(None, NobodyIsCalled())
+    assert Slot.objects.get().status == "idle"
+    assert not Deployment.objects.get().pulling
+
+
+# --- The head of a line ---
+
+
+def test_a_lock_on_its_key_does_not_cost_the_first_in_line_its_turn(settings):
+    """A row that refers to the bot, such as the name of its request, takes such a lock."""
+    pool_of(settings, 0)
+    first, second = ask(), ask()
+    SlotFactory()
+    locked, drained = threading.Event(), threading.Event()
+
+    def refer_to_it():
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT FROM bots_bot WHERE id = %s FOR KEY SHARE", [first.pk])
+            locked.set()
+            assert drained.wait(60)
+
+    def serve():
+        assert locked.wait(60)
+        try:
+            drain("google-meet")
+        finally:
+            drained.set()
+
+    at_once([refer_to_it, serve])
+    assert statuses(first, second) == ["DEPLOYING", "QUEUED"]

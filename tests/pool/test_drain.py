@@ -1,0 +1,176 @@
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from bots.moves import Outcome
+from bots.status import BotStatus, Platform
+from pool import drain as drain_module
+from pool.capacity import opening_parameters
+from pool.drain import drain, drain_all
+from pool.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
+from queues.models import QueueEntry
+from tests.factories import SlotFactory
+from tests.invariants import broken_rules
+from tests.queued import ask, leave, line, many_wait, pool_of, served_in_order, status_of, statuses
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MEET = Platform.GOOGLE_MEET
+
+
+def test_the_slot_that_one_gives_back_goes_to_the_next_in_line(settings):
+    pool_of(settings, 1)
+    holder, first, second = ask(), ask(), ask()
+    leave(holder)
+    assert statuses(first, second) == ["DEPLOYING", "QUEUED"]
+    leave(first)
+    assert status_of(second) == "DEPLOYING"
+    assert not QueueEntry.objects.exists()
+
+
+def test_the_order_is_priority_then_time(settings):
+    pool_of(settings, 0)
+    late, normal, equal, urgent = ask(priority=200), ask(), ask(), ask(priority=1)
+    SlotFactory.create_batch(4)
+    drain(MEET)
+    assert served_in_order() == [urgent.pk, normal.pk, equal.pk, late.pk]
+
+
+def test_nobody_is_served_without_a_slot(settings):
+    pool_of(settings, 0)
+    bot = ask()
+    assert drain(MEET) == []
+    assert status_of(bot) == "QUEUED"
+
+
+def test_it_says_which_slots_it_gave(settings):
+    pool_of(settings, 0)
+    ask()
+    slot = SlotFactory()
+    assert drain(MEET) == [slot]
+
+
+def test_a_drain_serves_all_for_whom_there_is_a_slot_however_many(settings):
+    pool_of(settings, 0)
+    bots = [ask() for _ in range(25)]
+    SlotFactory.create_batch(23)
+    assert len(drain(MEET)) == 23
+    assert line() == bots[23:]
+
+
+def test_a_larger_pool_lets_waiters_in(settings):
+    pool_of(settings, 0)
+    ask()
+    pool_of(settings, 1)
+    assert [slot.name for slot in drain(MEET)] == ["pool-google-meet-001"]
+
+
+def test_a_cordoned_slot_is_given_to_nobody(settings):
+    pool_of(settings, 0)
+    ask()
+    SlotFactory(cordoned=True)
+    assert drain(MEET) == []
+
+
+def test_an_expired_waiter_gets_no_slot_although_no_sweep_has_seen_it(settings):
+    pool_of(settings, 0)
+    expired = ask(queue_timeout=timedelta(microseconds=1))
+    patient = ask()
+    SlotFactory()
+    drain(MEET)
+    assert statuses(expired, patient) == ["QUEUED", "DEPLOYING"]
+
+
+def test_one_platform_does_not_hold_up_another(settings):
+    pool_of(settings, 0)
+    stuck, zoom = ask(), ask(Platform.ZOOM)
+    SlotFactory(platform=Platform.ZOOM)
+    drain_all()
+    assert statuses(stuck, zoom) == ["QUEUED", "DEPLOYING"]
+
+
+def test_a_bot_that_lost_its_slot_goes_back_to_the_place_it_came_from(settings):
+    pool_of(settings, 1)
+    unlucky, waiter = ask(), ask()
+    handle_slot_error(get_slot_for_bot(unlucky), "Pull failed", actor="test")
+    assert line() == [unlucky, waiter]
+    SlotFactory(number=2)
+    drain(MEET)
+    assert statuses(unlucky, waiter) == ["DEPLOYING", "QUEUED"]
+    handle_slot_error(get_slot_for_bot(unlucky), "Pull failed", actor="test")
+    assert line() == [unlucky, waiter]
+
+
+def test_a_bot_that_lost_its_slot_is_placed_again_at_once_if_another_is_free(settings):
+    pool_of(settings, 2)
+    unlucky = ask()
+    handle_slot_error(get_slot_for_bot(unlucky), "Pull failed", actor="test")
+    unlucky.refresh_from_db()
+    assert (unlucky.status, unlucky.slot_name) == ("DEPLOYING", "pool-google-meet-002")
+
+
+def test_a_bot_that_lost_its_slot_has_its_whole_time_to_wait_again(settings):
+    pool_of(settings, 1)
+    unlucky = ask(queue_timeout=timedelta(minutes=4))
+    handle_slot_error(get_slot_for_bot(unlucky), "Pull failed", actor="test")
+    entry = QueueEntry.objects.get(bot=unlucky)
+    put_back = unlucky.events.latest("id").at
+    assert abs(entry.timeout_at - put_back - timedelta(minutes=4)) < timedelta(seconds=5)
+
+
+def test_a_cancelled_waiter_leaves_the_line_and_is_never_served(settings):
+    pool_of(settings, 0)
+    cancelled, waiter = ask(), ask()
+    end_bot(cancelled, Outcome(BotStatus.CANCELLED, "Not needed", "test"))
+    pool_of(settings, 2)
+    drain(MEET)
+    assert statuses(cancelled, waiter) == ["CANCELLED", "DEPLOYING"]
+    assert broken_rules() == []
+
+
+def test_a_look_that_finds_nothing_to_do_is_one_query(settings):
+    pool_of(settings, 0)
+    ask()
+    with CaptureQueriesContext(connection) as queries:
+        drain(MEET)
+    assert len(queries) == 1
+
+
+def test_the_assignment_is_told_with_its_reason(settings):
+    pool_of(settings, 0)
+    bot = ask()
+    SlotFactory()
+    drain(MEET)
+    told = bot.events.latest("id")
+    assert (told.from_status, told.to_status) == ("QUEUED", "DEPLOYING")
+    assert (told.reason, told.actor) == ("Its turn in the queue", "queue")
+
+
+def rows_read(statement, parameters):
+    """The most rows that any step of the statement's plan touched."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+        plan = json.loads(json.dumps(cursor.fetchone()[0]))[0]["Plan"]
+    return max(_rows_of(plan))
+
+
+def _rows_of(step):
+    skipped = step.get("Rows Removed by Filter", 0) + step.get("Rows Removed by Join Filter", 0)
+    yield step["Actual Rows"] * step["Actual Loops"] + skipped
+    for part in step.get("Plans", ()):
+        yield from _rows_of(part)
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_a_drain_reads_the_front_of_the_line_however_long_it_is(settings, analyzed):
+    pool_of(settings, 1)
+    many_wait(20_000)
+    if analyzed:
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE bots_bot, queues_queueentry")
+    parameters = {**opening_parameters(MEET), "front": drain_module.FRONT}
+    assert rows_read(drain_module._HEAD, parameters) <= drain_module.FRONT
+    assert rows_read(drain_module._WORTH_A_TRY, opening_parameters(MEET)) <= drain_module.FRONT

@@ -1,0 +1,176 @@
+"""Many drains, requests, cancels and expiries at once, on real connections."""
+
+import random
+import threading
+from datetime import timedelta
+
+import pytest
+
+from bots.models import Bot
+from bots.moves import Outcome
+from bots.status import BotStatus, Platform
+from pool import drain as drain_module
+from pool.drain import drain
+from pool.lifecycle import confirm_slot_stopped, end_bot, release_bot_from_slot
+from pool.sweep import sweep_queue
+from queues.models import QueueEntry
+from slots.models import Slot
+from tests.concurrency import at_once
+from tests.factories import SlotFactory
+from tests.invariants import broken_rules
+from tests.queued import ask, leave, line, pool_of, served_in_order, status_of, statuses
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MEET = Platform.GOOGLE_MEET
+CANCELLED = Outcome(BotStatus.CANCELLED, "Not needed", "client")
+
+
+def two_drains_of_one_slot(monkeypatch):
+    """The first drain has the head of the line in hand when the second comes."""
+    has_the_head, other_is_done = threading.Event(), threading.Event()
+    assign = drain_module.assign_bot_to_slot
+
+    def held_up(bot, **why):
+        if not has_the_head.is_set():
+            has_the_head.set()
+            assert other_is_done.wait(60)
+        return assign(bot, **why)
+
+    def second():
+        assert has_the_head.wait(60)
+        drain(MEET)
+        other_is_done.set()
+
+    monkeypatch.setattr(drain_module, "assign_bot_to_slot", held_up)
+    at_once([lambda: drain(MEET), second])
+
+
+def test_two_drains_at_once_give_the_only_slot_to_the_first_in_line(settings, monkeypatch):
+    pool_of(settings, 0)
+    first, second = ask(), ask()
+    SlotFactory()
+    two_drains_of_one_slot(monkeypatch)
+    assert statuses(first, second) == ["DEPLOYING", "QUEUED"]
+
+
+def test_without_the_lock_the_second_in_line_gets_it(settings, monkeypatch):
+    monkeypatch.setattr(drain_module, "advisory_lock_within", lambda patience, name: None)
+    pool_of(settings, 0)
+    first, second = ask(), ask()
+    SlotFactory()
+    two_drains_of_one_slot(monkeypatch)
+    assert statuses(first, second) == ["QUEUED", "DEPLOYING"]
+
+
+def test_a_slot_that_comes_free_behind_a_drains_back_is_not_missed(settings, monkeypatch):
+    """One drain has looked and found nothing, and has not committed; then a slot comes free."""
+    monkeypatch.setattr(drain_module, "PATIENCE", timedelta(seconds=60))
+    monkeypatch.setattr(drain_module, "_worth_a_try", lambda platform: True)
+    pool_of(settings, 1)
+    holder, waiter = ask(), ask()
+    found_nothing, slot_is_free = threading.Event(), threading.Event()
+    serve_next = drain_module._serve_next
+
+    def held_up(platform):
+        served = serve_next(platform)
+        if not found_nothing.is_set():
+            found_nothing.set()
+            assert slot_is_free.wait(60)
+        return served
+
+    monkeypatch.setattr(drain_module, "_serve_next", held_up)
+
+    def free_the_slot():
+        assert found_nothing.wait(60)
+        # The drain that follows has to wait for the first: let that go on once this one is here.
+        threading.Timer(0.3, slot_is_free.set).start()
+        leave(holder)
+
+    at_once([lambda: drain_module._serve_some(MEET), free_the_slot])
+    assert status_of(waiter) == "DEPLOYING"
+
+
+def test_a_drain_that_is_stuck_holds_nobody_up_for_long(settings, monkeypatch):
+    monkeypatch.setattr(drain_module, "PATIENCE", timedelta(milliseconds=50))
+    pool_of(settings, 0)
+    waiter = ask()
+    SlotFactory()
+    stuck, others_went_on = threading.Event(), threading.Event()
+    serve_next = drain_module._serve_next
+
+    def sticks(platform):
+        if not stuck.is_set():
+            stuck.set()
+            assert others_went_on.wait(60)
+        return serve_next(platform)
+
+    def newcomer():
+        assert stuck.wait(60)
+        bot = ask()
+        others_went_on.set()
+        return bot
+
+    monkeypatch.setattr(drain_module, "_serve_next", sticks)
+    _, bot = at_once([lambda: drain(MEET), newcomer])
+    assert statuses(waiter, bot) == ["DEPLOYING", "QUEUED"]
+
+
+def test_a_waiter_cancelled_at_the_same_moment_is_served_or_cancelled_and_never_both(settings):
+    pool_of(settings, 0)
+    bots = [ask() for _ in range(30)]
+    SlotFactory.create_batch(30)
+    pool_of(settings, 30)
+    cancels = [lambda bot=bot: end_bot(bot, CANCELLED) for bot in bots[::2]]
+    results = at_once([*cancels, lambda: drain(MEET), lambda: drain(MEET)])
+    assert not [r for r in results if isinstance(r, Exception)]
+    drain(MEET)
+    assert {status_of(bot) for bot in bots[::2]} == {"CANCELLED"}
+    assert {status_of(bot) for bot in bots[1::2]} == {"DEPLOYING"}
+    assert broken_rules() == []
+
+
+def test_many_drains_at_once_serve_each_once_and_in_order(settings):
+    pool_of(settings, 0)
+    waiting = [ask(priority=priority).pk for priority in random.sample(range(1000), 60)]
+    in_order = [bot.pk for bot in line()]
+    SlotFactory.create_batch(45)
+    at_once([lambda: drain(MEET)] * 8)
+    assert sorted(waiting) == sorted(in_order)
+    assert served_in_order() == in_order[:45]
+
+
+def storm(seed):
+    """One user of the pool who does all that can be done, in any order."""
+    rng = random.Random(seed)
+
+    def come():
+        ask(priority=rng.choice((1, 100, 100)))
+
+    def come_in_a_hurry():
+        ask(queue_timeout=timedelta(milliseconds=rng.randrange(1, 20)))
+
+    def go():
+        slot = Slot.objects.filter(assigned_bot__isnull=False).order_by("?").first()
+        if slot is not None and release_bot_from_slot(slot, CANCELLED):
+            slot.refresh_from_db()
+            confirm_slot_stopped(slot, reason="Container gone", actor="test")
+
+    def cancel():
+        bot = Bot.objects.filter(status="QUEUED").order_by("?").first()
+        if bot is not None:
+            end_bot(bot, CANCELLED)
+
+    for _ in range(25):
+        rng.choice((come, come, come, come_in_a_hurry, go, go, cancel, sweep_queue))()
+
+
+def test_a_storm_of_all_at_once_loses_nobody_and_strands_nobody(settings):
+    pool_of(settings, 5)
+    results = at_once([lambda seed=seed: storm(seed) for seed in range(8)])
+    assert results == [None] * 8
+    sweep_queue()
+    assert broken_rules() == []
+    free = 5 - Slot.objects.filter(assigned_bot__isnull=False).count()
+    free -= Slot.objects.filter(status="stopping").count()
+    assert free == 0 or not QueueEntry.objects.exists()

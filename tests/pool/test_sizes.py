@@ -1,0 +1,133 @@
+"""The size of a pool: what a smaller one does with the slots that there are."""
+
+import pytest
+from django.db import IntegrityError
+
+from bots.models import Bot
+from bots.status import BotStatus
+from pool.controller.delete import delete_slot
+from pool.request import BotRequest, request_bot
+from pool.steering import cordon_slot, set_pool_size, uncordon_slot
+from slots.models import Slot, SlotTransition
+from tests.factories import BotFactory, SlotFactory
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MEETING = "https://meet.google.com/abc-defg-hij"
+
+
+def resize(size: int) -> bool:
+    return set_pool_size("google-meet", size, reason="The server is small", actor="anna")
+
+
+def make_slots(count: int, *, busy: tuple[int, ...] = ()) -> list[Slot]:
+    return [
+        SlotFactory(number=n, status="busy", previous_status="deploying", assigned_bot=in_call())
+        if n in busy
+        else SlotFactory(number=n)
+        for n in range(1, count + 1)
+    ]
+
+
+def in_call() -> Bot:
+    return BotFactory(status="IN_CALL", previous_status="JOINING_CALL")
+
+
+def beyond() -> list[int]:
+    slots = Slot.objects.filter(beyond_size=True, cordoned=True).order_by("number")
+    return list(slots.values_list("number", flat=True))
+
+
+def test_a_smaller_pool_takes_idle_slots_out_of_service_before_busy_ones():
+    make_slots(5, busy=(4, 5))
+    resize(3)
+    assert beyond() == [2, 3]
+
+
+def test_a_busy_slot_keeps_its_bot_when_even_the_busy_ones_are_too_many():
+    make_slots(3, busy=(1, 2, 3))
+    resize(1)
+    assert beyond() == [2, 3]
+    assert Slot.objects.filter(status="busy", assigned_bot__status="IN_CALL").count() == 3
+
+
+def test_no_bot_gets_a_slot_beyond_the_size():
+    make_slots(3)
+    resize(1)
+    request = BotRequest(meeting_url=MEETING, platform="google-meet")
+    first, second = (request_bot(request, actor="test") for _ in range(2))
+    assert first.slot.number == 1
+    second.refresh_from_db()
+    assert second.status == BotStatus.QUEUED
+
+
+def test_a_larger_pool_takes_the_lowest_of_them_back_into_service():
+    make_slots(4)
+    resize(1)
+    resize(3)
+    assert beyond() == [4]
+    assert Slot.objects.filter(cordoned=False).count() == 3
+
+
+def test_a_slot_that_an_operator_has_cordoned_stays_so_when_the_pool_grows():
+    first, *_ = make_slots(3)
+    cordon_slot(first, reason="Broken", actor="anna")
+    resize(1)
+    resize(3)
+    assert list(Slot.objects.filter(cordoned=True)) == [first]
+
+
+def test_a_slot_that_an_operator_takes_back_is_no_longer_beyond_the_size():
+    make_slots(2)
+    resize(1)
+    uncordon_slot(Slot.objects.get(number=2), reason="Needed after all", actor="anna")
+    assert beyond() == []
+
+
+def test_the_history_of_a_slot_tells_why_it_went_out_of_service():
+    make_slots(2)
+    resize(1)
+    line = SlotTransition.objects.get(slot__number=2)
+    assert line.reason == "Cordoned, pool set to 1: The server is small"
+    assert line.actor == "anna"
+
+
+def test_the_same_size_again_changes_nothing():
+    make_slots(2)
+    resize(1)
+    assert not resize(1)
+    assert SlotTransition.objects.count() == 1
+
+
+def test_the_database_knows_no_slot_beyond_the_size_that_is_in_service():
+    [slot] = make_slots(1)
+    with pytest.raises(IntegrityError, match="slot_beyond_the_size_is_cordoned"):
+        Slot.objects.filter(pk=slot.pk).update(beyond_size=True)
+
+
+class ObedientCoolify:
+    def delete_application(self, uuid: str) -> None:
+        pass
+
+
+def test_when_a_slot_is_deleted_one_beyond_the_size_comes_back():
+    first, _ = make_slots(2)
+    resize(1)
+    assert beyond() == [2]
+
+    first.refresh_from_db()
+    assert delete_slot(first, reason="Broken", actor="anna", coolify=ObedientCoolify())
+
+    assert beyond() == []
+    assert not Slot.objects.get().cordoned
+    told = SlotTransition.objects.latest("pk")
+    assert told.reason == "Uncordoned, pool-google-meet-001 was deleted"
+
+
+def test_a_pool_whose_size_nobody_has_set_is_left_as_it_is_when_a_slot_is_deleted():
+    first, second = make_slots(2)
+    cordon_slot(second, reason="Disk", actor="anna")
+
+    assert delete_slot(first, reason="Broken", actor="anna", coolify=ObedientCoolify())
+
+    assert Slot.objects.get().cordoned
