@@ -1,4 +1,5 @@
-# Each target makes .venv and installs what it needs when that is missing or outdated.
+# Each target creates .venv, and installs what it needs if that is missing or out of date.
+# The text after `##` is what `make help` prints.
 PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 3
@@ -7,22 +8,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: help run test programs screenshots lint format bench chaos mutants requirements clean
 .DEFAULT_GOAL := help
 
-help:
-	@echo "make run     start Botpool with its own PostgreSQL and a simulated Coolify"
-	@echo "make test    run the whole test suite"
-	@echo "make lint    formatter, linter, types, import rules, migrations check"
-	@echo "make bench   benchmarks, each a ratio against a reference run beside it"
-	@echo "make screenshots  pictures of every page into screenshots/"
-	@echo "make chaos   SEED=1 MINUTES=5: a fleet of bots while everything is killed and broken"
-	@echo "make mutants take out every guard once: a test has to notice"
-	@echo "make format  rewrite the code in the project's format"
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Botpool needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv .venv || { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 
 .venv/.installed: requirements.txt | $(BIN)/python
-	@echo "Installing what Botpool needs (once) ..."
+	@echo "Installing Botpool's dependencies (once) ..."
 	@$(BIN)/pip install --quiet --require-hashes -r requirements.txt
 	@touch $@
 
@@ -31,32 +25,31 @@ $(BIN)/python:
 	@$(BIN)/pip install --quiet --require-hashes -r requirements-dev.txt
 	@touch $@ .venv/.installed
 
-run: .venv/.installed
+run: .venv/.installed ## start Botpool with its own PostgreSQL and a simulated Coolify
 	@$(BIN)/python manage.py up
 
-# Several at once, each with a PostgreSQL of its own: most tests wait more than they work.
-test: .venv/.installed-dev programs
+# In parallel, each process with its own PostgreSQL: most tests spend their time waiting.
+test: .venv/.installed-dev programs ## run the whole test suite; ARGS="-k queue" for some of it
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
-# For the tests with a browser, PgBouncer, Redis and hosts of their own: installed where that is
-# possible; elsewhere those tests are skipped and say what they lack.
+# Some tests need a browser, PgBouncer, Redis or network namespaces. Without these programs they
+# are skipped and say what is missing.
 PROGRAMS := chromium pgbouncer redis-server ip
 PACKAGES := chromium pgbouncer redis-server iproute2
-programs:
+programs: ## install the programs that some tests need (as root, with apt-get)
 	@missing=; for program in $(PROGRAMS); do \
 		PATH=$$PATH:/usr/sbin:/sbin command -v $$program >/dev/null || missing="$$missing $$program"; \
 	done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "Installing for the tests (once):$$missing ..."; \
 		{ apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES); } >/dev/null 2>&1 \
-		|| echo "They could not be installed: the tests that need them are skipped"; \
+		|| echo "Could not install them: the tests that need them will be skipped"; \
 	fi
 
-# Every page, light and dark, wide and narrow, empty and full, into screenshots/.
-screenshots: .venv/.installed-dev programs
+screenshots: .venv/.installed-dev programs ## save pictures of every page to screenshots/
 	@$(BIN)/python -m pytest -q -p no:randomly tests/browser/pictures.py
 
-lint: .venv/.installed-dev
+lint: .venv/.installed-dev ## check format, lint, types, imports, migrations and vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -65,26 +58,26 @@ lint: .venv/.installed-dev
 	@$(BIN)/python ops/audit.py
 	BOTPOOL_PUBLIC_URL=https://botpool.example $(BIN)/python manage.py check --deploy --fail-level WARNING
 
-format: .venv/.installed-dev
+format: .venv/.installed-dev ## format the code and apply safe lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/.installed-dev
+bench: .venv/.installed-dev ## run the benchmarks, each against a reference; ARGS=acquire for one
 	@$(BIN)/python -m bench $(ARGS)
 
 SEED ?= 1
 MINUTES ?= 5
-chaos: .venv/.installed-dev
+chaos: .venv/.installed-dev ## run bots while everything is killed and broken; SEED=1 MINUTES=5
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) $(ARGS)
 
-mutants: .venv/.installed-dev
+mutants: .venv/.installed-dev ## remove each safeguard in turn: a test must fail
 	@$(BIN)/python -m tests.chaos.mutations $(ARGS)
 
-# Pins every dependency, with hashes and without naming an index.
-requirements: | $(BIN)/python
+# With hashes, and without naming a package index.
+requirements: | $(BIN)/python ## pin every dependency in requirements*.txt
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-header pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt
 
-clean:
+clean: ## delete .venv and the tools' caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
