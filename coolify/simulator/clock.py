@@ -1,3 +1,5 @@
+"""The simulator's clock: real timestamps, scaled durations."""
+
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -5,7 +7,7 @@ from datetime import UTC, datetime
 
 @dataclass(frozen=True)
 class Clock:
-    """Coolify's durations divided by `speed`; its timestamps stay those of the real clock."""
+    """Divides Coolify's durations by `speed`; timestamps are those of the real clock."""
 
     speed: float = 1.0
 

@@ -1,3 +1,5 @@
+"""A client for the simulator's control path."""
+
 from types import TracebackType
 from typing import Any
 
@@ -7,9 +9,9 @@ from coolify.simulator.http.control import CONTROL
 
 
 class SimulatorControl:
-    """Drives a running simulator from outside, over its control path.
+    """Drives a running simulator over HTTP.
 
-    `path` arguments are regular expressions, searched for in the request's path.
+    A `path` argument is a regular expression, searched for in the request's path.
     """
 
     def __init__(self, url: str) -> None:
@@ -37,7 +39,7 @@ class SimulatorControl:
             raise ValueError(f"The simulator refused {name}: {response.text}")
         return response.json()
 
-    # What is and what was.
+    # State and history.
 
     def state(self) -> dict[str, Any]:
         return dict(self._call("GET", "state"))
@@ -49,10 +51,10 @@ class SimulatorControl:
         return dict(self._call("GET", "requests"))
 
     def containers(self) -> list[dict[str, Any]]:
-        """All that ever ran, in the order of their start."""
+        """Every container that ever ran, in order of start."""
         return list(self.record()["containers"])
 
-    # Faults of requests.
+    # Faults in requests.
 
     def add_fault(self, kind: str, **fields: Any) -> int:
         return int(self._call("POST", "faults", json={"kind": kind, **fields})["id"])
@@ -76,7 +78,7 @@ class SimulatorControl:
         return self.add_fault("reset_before", **where)
 
     def lose_answer(self, **where: Any) -> int:
-        """The effect happens, its answer is lost."""
+        """The request takes effect, but its answer is lost."""
         return self.add_fault("reset_after", **where)
 
     def answer_html(self, **where: Any) -> int:
@@ -88,7 +90,7 @@ class SimulatorControl:
     def empty_lists(self, **where: Any) -> int:
         return self.add_fault("empty", **where)
 
-    # Faults of Coolify and its servers.
+    # Faults in Coolify and its servers.
 
     def restart_coolify(self, *, outage_seconds: float = 0.0) -> None:
         self._act("restart-coolify", outage_seconds=outage_seconds)
@@ -103,7 +105,7 @@ class SimulatorControl:
         self._act("set-status", application=application_uuid, status=status)
 
     def report_statuses(self) -> None:
-        """The agent's next pass, now."""
+        """Run the agent's next pass now."""
         self._act("agent-pass")
 
     def set_reachable(self, reachable: bool, *, server: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Which fields Coolify takes, of which type, and how it refuses the others."""
+"""The fields that Coolify accepts, their types, and how it rejects all others."""
 
 import json
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ CREATE_FIELDS: dict[str, type] = {
     "autogenerate_domain": bool,
     "tags": list,
 }
-# Where an application lives is not for PATCH, whatever Coolify's description lists.
+# PATCH cannot move an application, although Coolify's OpenAPI document lists those fields.
 UPDATE_FIELDS: dict[str, type] = {
     **COMMON,
     **dict.fromkeys(("git_repository", "git_branch", "git_commit_sha", "build_pack"), str),
@@ -105,7 +105,7 @@ def field_error(name: str, value: Any, *, kind: type | None) -> str | None:
         return "This field is not allowed."
     if value is None:
         return None
-    if type(value) is not kind:  # exactly: to Python true is a number
+    if type(value) is not kind:  # not isinstance: in Python, True is an int
         return f"The {words} field must be a {TYPE_NAMES[kind]}."
     return limit_error(name, value)
 

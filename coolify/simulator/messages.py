@@ -1,3 +1,5 @@
+"""Requests and answers, independent of HTTP: the types that all routes share."""
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +28,10 @@ class Request:
 
 @dataclass
 class Answer:
-    """`body` is JSON unless `content_type` says otherwise; then it is text. `delay` is real."""
+    """`body` is sent as JSON or, with another `content_type`, as text.
+
+    `delay` is in real seconds, not divided by the simulator's speed.
+    """
 
     status: int
     body: Any = None
@@ -41,7 +46,7 @@ class Answer:
 
 
 class Refusal(Exception):
-    """The request is answered with an error."""
+    """Raised to answer the request with an error."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(f"{answer.status} {answer.body}")
@@ -49,7 +54,7 @@ class Refusal(Exception):
 
 
 class ConnectionLost(Exception):
-    """The connection ends without an answer."""
+    """Raised to close the connection without an answer."""
 
 
 def ok(body: Any) -> Answer:

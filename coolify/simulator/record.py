@@ -1,4 +1,4 @@
-"""What happened to containers and images, told so that a test can prove something from it."""
+"""The history of containers and images, and checks that tests run on it."""
 
 import math
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ def container_json(container: Container) -> dict[str, Any]:
 
 
 def bots_in_two_meetings(containers: list[dict[str, Any]]) -> list[str]:
-    """Bots that two containers played at the same time, from joining to the end of that life."""
+    """The ids of bots that had joined from two containers at the same time."""
     return overlapping(
         (each["bot_id"], life["joinedAt"], life["endedAt"])
         for each in containers
@@ -52,7 +52,7 @@ def bots_in_two_meetings(containers: list[dict[str, Any]]) -> list[str]:
 
 
 def bots_in_two_containers(containers: list[dict[str, Any]]) -> list[str]:
-    """Bots for which two containers were there at the same time, whatever they did."""
+    """The ids of bots with two containers at the same time, whether or not they joined."""
     return overlapping(
         (each["bot_id"], each["started_at"], each["ended_at"])
         for each in containers
@@ -61,7 +61,7 @@ def bots_in_two_containers(containers: list[dict[str, Any]]) -> list[str]:
 
 
 def meetings_cut_short(containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Containers taken away while their bot was in its call and had not been told to leave."""
+    """Containers removed while their bot was in its call and had not been told to leave."""
     return [
         each
         for each in containers
@@ -78,11 +78,11 @@ def lives(container: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def overlapping(spans: Iterable[tuple[str, float, float | None]]) -> list[str]:
-    """Whose spans overlap; one without an end lasts."""
+    """The keys whose (key, begin, end) spans overlap; a span without an end has not ended."""
     found: list[str] = []
     busy_until: dict[str, float] = {}
-    for who, begin, end in sorted(spans, key=lambda span: span[1]):
-        if begin < busy_until.get(who, begin) and who not in found:
-            found.append(who)
-        busy_until[who] = max(busy_until.get(who, begin), math.inf if end is None else end)
+    for key, begin, end in sorted(spans, key=lambda span: span[1]):
+        if begin < busy_until.get(key, begin) and key not in found:
+            found.append(key)
+        busy_until[key] = max(busy_until.get(key, begin), math.inf if end is None else end)
     return found

@@ -1,3 +1,5 @@
+"""Timed work for the simulator, on a few threads."""
+
 import heapq
 import itertools
 import logging
@@ -14,9 +16,9 @@ Work = Callable[[], None]
 
 
 class Scheduler:
-    """Runs work at its time: quick work on one timer thread, calls to the outside on a few others.
+    """Runs quick work on one timer thread and outbound HTTP calls on a few others.
 
-    A container costs an entry in a heap, not a thread.
+    Each container costs a heap entry, not a thread.
     """
 
     def __init__(self, *, outbound_threads: int) -> None:
@@ -63,7 +65,7 @@ class Scheduler:
         self._outbound.put(work)
 
     def session(self) -> requests.Session:
-        """The HTTP session of this outbound thread, for work that it runs."""
+        """The calling thread's HTTP session. Only outbound threads have one."""
         session: requests.Session = self._local.session
         return session
 
@@ -89,8 +91,8 @@ class Scheduler:
 
 
 def run_logged(work: Work) -> None:
-    """One broken piece of work must not end the thread that all others need."""
+    """Run the work and log any exception: an exception must not end a shared thread."""
     try:
         work()
     except Exception:
-        logger.exception("The simulator failed in its own work")
+        logger.exception("Scheduled work of the simulator failed")

@@ -1,3 +1,5 @@
+"""The simulator's settings and API tokens."""
+
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -11,7 +13,7 @@ ABILITIES = ("read", "write", "deploy", "root", "read:sensitive")
 
 @dataclass(frozen=True)
 class Token:
-    """`plain` is what a client sends; tokens of one `user` share one rate limit."""
+    """`plain` is what a client sends. Tokens of the same `user` share a rate limit."""
 
     plain: str = DEFAULT_TOKEN
     abilities: frozenset[str] = frozenset({"root"})
@@ -23,12 +25,12 @@ class Token:
 
     @classmethod
     def parse(cls, text: str) -> "Token":
-        """Reads `id|secret` (may do everything) or `id|secret:read,write,…`."""
+        """Parse `id|secret` (all abilities) or `id|secret:read,write,…`."""
         plain, _, listed = text.partition(":")
         abilities = frozenset(listed.split(",")) if listed else frozenset({"root"})
         if "|" not in plain or not abilities <= set(ABILITIES):
             raise ValueError(
-                f"{text!r} is no token: write ID|SECRET or ID|SECRET:ABILITY,… "
+                f"{text!r} is not a token: write ID|SECRET or ID|SECRET:ABILITY,… "
                 f"with abilities from {', '.join(ABILITIES)}"
             )
         return cls(plain=plain, abilities=abilities)
@@ -36,7 +38,7 @@ class Token:
 
 @dataclass
 class Settings:
-    """Durations are Coolify's own, in seconds, before the division by `speed`."""
+    """Durations are in seconds, as in a real Coolify; the simulator divides them by `speed`."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -46,7 +48,7 @@ class Settings:
     tokens: list[Token] = field(default_factory=lambda: [Token()])
     version: str = "4.3.11"
     servers: list[str] = field(default_factory=lambda: [DEFAULT_SERVER])
-    # The minute of the rate limit is a real one: callers count in real minutes too.
+    # Calls per real minute, whatever the speed: callers count in real minutes too.
     rate_limit: int | None = 200
     concurrent_builds: int = 2
     deployment_queue_limit: int = 25
@@ -80,7 +82,7 @@ class Settings:
     longest_meeting_seconds: float = 900.0
     leave_seconds: float = 3.0
     heartbeat_seconds: float = 30.0
-    # Floors in real seconds, so that a fast simulator does not flood the API it calls.
+    # Lower bounds in real seconds: a fast simulator must not flood the API it calls.
     shortest_heartbeat: float = 1.0
     shortest_restart: float = 0.2
     bot_threads: int = 8
@@ -88,7 +90,7 @@ class Settings:
     def change(self, changes: dict[str, Any]) -> None:
         unknown = sorted(set(changes) - CHANGEABLE)
         if unknown:
-            raise ValueError(f"cannot be changed while running: {', '.join(unknown)}")
+            raise ValueError(f"cannot be changed while the simulator runs: {', '.join(unknown)}")
         for name, value in changes.items():
             setattr(self, name, value)
 

@@ -1,3 +1,5 @@
+"""The simulator: builds its pieces, starts and stops them."""
+
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +32,7 @@ from coolify.simulator.world.world import World
 
 
 class Simulator:
-    """A whole Coolify: `with Simulator(Settings(speed=1000)) as coolify: … coolify.api_url`."""
+    """A complete Coolify: `with Simulator(Settings(speed=1000)) as coolify: … coolify.api_url`."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
@@ -48,14 +50,14 @@ class Simulator:
             control=self._control(),
             traffic=self._traffic,
         )
-        # Binding comes first: a port in use must not cost the state of whoever uses it.
+        # Bind before the state is loaded: the process that uses this port may use the state file.
         self._http = HttpServer((self.settings.host, self.settings.port), gateway=self._gateway)
         self._thread = threading.Thread(
             target=self._http.serve_forever, args=(0.05,), name="simulator-http", daemon=True
         )
 
     def _build_docker(self) -> None:
-        """What happens on the servers: images, containers and the bots in them."""
+        """Build what runs on the servers: images, containers and the bots in them."""
         world, scheduler = self.world, self._scheduler
         self._images = Images(world=world, faults=self._faults)
         self._containers = Containers(world=world, scheduler=scheduler)
@@ -67,7 +69,7 @@ class Simulator:
         )
 
     def _build_coolify(self) -> None:
-        """What Coolify does about it: deployments, stops, deletions and the agent."""
+        """Build what Coolify does: deployments, stops, deletions and the agent."""
         world, faults, containers = self.world, self._faults, self._containers
         webhooks = Webhooks(world=world, scheduler=self._scheduler)
         self._jobs = Jobs(world=world, scheduler=self._scheduler)
@@ -147,7 +149,7 @@ class Simulator:
         return self.url + PREFIX
 
     def observe(self, observer: Observer) -> None:
-        """Shows every request of the API and its answer to `observer`, on the request's thread."""
+        """Call `observer` with every API request and its answer, on the request's thread."""
         self._traffic.observers.append(observer)
 
     def start(self) -> None:

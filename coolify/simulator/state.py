@@ -1,4 +1,4 @@
-"""The simulator's memory on disk: one JSON file, replaced as a whole."""
+"""The state file: one JSON file, replaced as a whole."""
 
 import json
 import logging
@@ -28,11 +28,11 @@ EVENTS_SAVED = 5_000
 
 
 class StateUnreadable(Exception):
-    """The state file is there but holds no state of the simulator."""
+    """The state file exists, but its content is not a simulator's state."""
 
 
 class StateFile:
-    """Saves the world soon after each change, and once more at the end."""
+    """Saves the world soon after each change and once more at the stop."""
 
     def __init__(self, *, world: World, path: Path) -> None:
         self._world = world
@@ -42,7 +42,7 @@ class StateFile:
         self._thread = threading.Thread(target=self._run, name="simulator-state", daemon=True)
 
     def load(self) -> bool:
-        """Whether there was a state to load."""
+        """Restore the world; return False if there is no state file."""
         if not self._path.exists():
             return False
         try:
@@ -56,7 +56,7 @@ class StateFile:
         self._thread.start()
 
     def stop(self) -> None:
-        """Saves nothing if it was never started: a file that could not be read is left alone."""
+        """Save once more, unless `start` was never called: keep a file that could not be read."""
         if self._thread.ident is None:
             return
         self._stop.set()
@@ -79,13 +79,13 @@ class StateFile:
                 self.save()
             except OSError:
                 logger.exception("The simulator could not save its state")
-            # A large state is saved less often, so that saving takes a tenth of the time at most.
+            # Spend at most a tenth of the time on saving: a large state is saved less often.
             pause = max(SHORTEST_PAUSE, 10 * (time.monotonic() - begun))
 
 
 def replace_file(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    # For its owner only: the variables of the applications hold the bots' tokens.
+    # Readable by the owner only: the environment variables contain the bots' tokens.
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     beside.replace(path)

@@ -1,1 +1,1 @@
-"""The bots that run in simulated containers and call Botpool back."""
+"""The simulated bots: they run in simulated containers and call Botpool's API."""

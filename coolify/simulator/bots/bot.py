@@ -1,3 +1,5 @@
+"""The life of a simulated bot: boot, join, send heartbeats, leave, or misbehave as planned."""
+
 import base64
 import json
 from functools import partial
@@ -10,7 +12,7 @@ from coolify.simulator.world.containers import Containers
 from coolify.simulator.world.rows import Container
 from coolify.simulator.world.world import World
 
-# What a bot does, in its order; the first is no status but the question who it is.
+# What a bot does, in order. FETCH is not a status: the bot asks Botpool for its configuration.
 STEPS = ("FETCH", "JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE")
 JOINING = STEPS.index("JOINING_CALL")
 IN_CALL = STEPS.index("IN_CALL")
@@ -20,7 +22,7 @@ LONGEST_RETRY = 30.0
 
 
 class Bots:
-    """The simulated meeting bots: they join, send heartbeats, stay, leave, or misbehave."""
+    """Drives the bot in each running container."""
 
     def __init__(
         self, *, world: World, scheduler: Scheduler, containers: Containers, api: BotApi
@@ -49,7 +51,7 @@ class Bots:
         self._schedule(container)
 
     def resume(self) -> None:
-        """After a restart of the simulator: its containers never stopped."""
+        """Continue after a restart of the simulator, during which the containers kept running."""
         for container in self._world.containers.values():
             if container.state == "running":
                 self._schedule(container)
@@ -57,11 +59,11 @@ class Bots:
                 self._containers.await_restart(container)
 
     def _make_plan(self, container: Container, *, config: Any) -> None:
-        wishes = config.get("simulate") if isinstance(config, dict) else None
+        overrides = config.get("simulate") if isinstance(config, dict) else None
         container.plan = make_plan(
             settings=self._world.settings,
             bot_id=container.bot_id or "",
-            wishes=wishes if isinstance(wishes, dict) else {},
+            overrides=overrides if isinstance(overrides, dict) else {},
         )
 
     def _schedule(self, container: Container) -> None:
@@ -73,7 +75,7 @@ class Bots:
             )
 
     def _wake(self, container_id: int, life: int) -> None:
-        """Decides under the lock, calls the API without it, and notes the reply under it again."""
+        """Take the action that is due; the world's lock is not held during the API call."""
         with self._world.lock:
             container = self._living(container_id, life=life)
             action = self._due_action(container) if container else None
@@ -135,7 +137,7 @@ class Bots:
             self._containers.exit(container, code=0, reason="exited early")
         elif action == "silent":
             container.step_due = container.heartbeat_due = None
-        elif action == "hang":  # stays for ever; its heartbeats go on
+        elif action == "hang":  # never leaves, but keeps sending heartbeats
             container.step_due = None
 
     def _note_heartbeat(self, container: Container, reply: Reply) -> None:
@@ -147,7 +149,7 @@ class Bots:
         container.attempts += 1
         pause = min(2.0**container.attempts, LONGEST_RETRY)
         container.step_due = self._world.clock.after(pause, at_least=SHORTEST_RETRY)
-        if container.trouble_due is not None:  # a failing bot reports its failure until it is heard
+        if container.trouble_due is not None:  # a failing bot retries its report until it arrives
             container.trouble_due = max(container.trouble_due, container.step_due)
 
     def _note_step(self, container: Container, action: str, reply: Reply) -> None:
@@ -179,12 +181,16 @@ class Bots:
 
     def _note_config(self, container: Container, reply: Reply) -> None:
         nested = reply.body.get("bot")
-        told: dict[str, Any] = nested if isinstance(nested, dict) else reply.body
-        if reply.should_leave or told.get("released") or is_another(told, container=container):
+        answer: dict[str, Any] = nested if isinstance(nested, dict) else reply.body
+        if (
+            reply.should_leave
+            or answer.get("released")
+            or is_different_bot(answer, container=container)
+        ):
             container.told_to_leave = True
             self._containers.exit(container, code=0, reason="no longer assigned")
             return
-        config = told.get("config", reply.body.get("config"))
+        config = answer.get("config", reply.body.get("config"))
         if isinstance(config, dict) and config:
             self._make_plan(container, config=config)
         times = container.plan["times"]
@@ -232,7 +238,7 @@ def decoded(text: str | None) -> dict[str, Any] | None:
     return data if isinstance(data, dict) and needed <= set(data) else None
 
 
-def is_another(told: dict[str, Any], *, container: Container) -> bool:
-    """The slot may belong to the next bot by now."""
-    bot_id = told.get("botId", told.get("id"))
+def is_different_bot(answer: dict[str, Any], *, container: Container) -> bool:
+    """Whether the slot belongs to the next bot by now."""
+    bot_id = answer.get("botId", answer.get("id"))
     return bot_id is not None and str(bot_id) != container.bot_id

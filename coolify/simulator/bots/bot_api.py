@@ -1,3 +1,5 @@
+"""The HTTP calls that a simulated bot makes to Botpool."""
+
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,9 +9,9 @@ from coolify.simulator.scheduler import Scheduler
 from coolify.simulator.world.rows import Container
 
 TIMEOUT = 10.0
-# The bot is not wanted (any more), which a second try would not change.
+# Botpool does not want this bot (any more). A retry would not change that.
 UNWANTED = (401, 403, 404, 410)
-# The call was heard and makes no difference: a bot that began again may report an old status.
+# The call arrived and changed nothing: a restarted bot may report an old status.
 HEARD = (400, 405, 409, 413, 422)
 
 
@@ -32,7 +34,7 @@ class Reply:
 
 
 class BotApi:
-    """The calls a bot makes to the address in its `BOT_DATA`, with its own token."""
+    """Calls the address in a bot's `BOT_DATA` with that bot's token."""
 
     def __init__(self, *, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

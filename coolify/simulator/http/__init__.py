@@ -1,1 +1,1 @@
-"""The simulator as a web server: routes, refusals, rate limit, its page and its control path."""
+"""The simulator's HTTP server: Coolify's API, the rate limit, the page and the control path."""

@@ -1,4 +1,4 @@
-"""The routes of Coolify's API: who may call what, and which answer comes back."""
+"""Coolify's API: authentication, rate limit and routing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ Handler = Callable[..., Answer]
 
 @dataclass(frozen=True)
 class Route:
-    """`path` has `{names}` for its variable parts; they are the handler's keyword arguments."""
+    """`path` contains `{names}`, which the handler receives as keyword arguments."""
 
     method: str
     path: str

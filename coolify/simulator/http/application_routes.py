@@ -1,4 +1,4 @@
-"""Applications, their variables, and starting, stopping and deleting them."""
+"""Routes for applications: create, read, change, start, stop, delete, variables and logs."""
 
 from coolify.simulator.fields import flag, json_body, number
 from coolify.simulator.http.api import Route
@@ -158,7 +158,7 @@ class ApplicationRoutes:
         message: str = "Deployment request queued.",
     ) -> Answer:
         if self._deployments.queue_is_full(application):
-            # Coolify's trap: it answers as if the deployment existed.
+            # As in Coolify: the answer names a deployment that does not exist.
             return ok({"message": message, "deployment_uuid": new_uuid()})
         if self._deployments.pending(application) and not (force or instant):
             return ok({"message": "Deployment already queued for this commit."})

@@ -1,4 +1,4 @@
-"""The control path: faults, settings, actions and the record, for tests and for the curious."""
+"""The control path: faults, settings, actions and the record. Coolify has no such path."""
 
 import json
 from collections.abc import Callable
@@ -96,7 +96,7 @@ class Control:
         return ok({})
 
     def _restart_coolify(self, data: dict[str, Any]) -> None:
-        """All queued and running deployments are marked failed; meanwhile it answers 502."""
+        """Fail all queued and running deployments, and answer 502 during the outage."""
         self._deployments.fail_all(why="Coolify was restarted.")
         self.down_until = self._world.clock.now() + float(data.get("outage_seconds", 0))
         self._world.tell("coolify restarted")
@@ -141,7 +141,7 @@ class Control:
         return application
 
     def _server(self, data: dict[str, Any]) -> Server:
-        """The one named, else the first."""
+        """The named server, or the first one."""
         uuid = data.get("server") or next(iter(self._world.servers))
         if uuid not in self._world.servers:
             raise not_found("Server not found.")

@@ -1,4 +1,4 @@
-"""Looking at deployments, cancelling them, and the general `POST /deploy`."""
+"""Routes for deployments: list, read, cancel, and `POST /deploy`."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ class DeploymentRoutes:
 
     def listing(self, request: Request) -> Answer:
         rows = [as_json(each) for each in self._world.active_deployments()]
-        if rows and self._world.settings.deployments_as_object:  # PHP writes no rows as a list
+        if rows and self._world.settings.deployments_as_object:  # PHP encodes no rows as a list
             return ok({str(index): row for index, row in enumerate(rows)})
         return ok(rows)
 
@@ -51,7 +51,7 @@ class DeploymentRoutes:
 
     def history(self, request: Request, *, uuid: str) -> Answer:
         if uuid not in self._world.applications:
-            raise not_found("Application not found")  # here without the dot
+            raise not_found("Application not found")  # Coolify omits the full stop here
         skip = number(request, "skip", default=0)
         take = number(request, "take", default=10)
         rows = self._world.deployments_of(uuid)[::-1]
@@ -66,7 +66,7 @@ class DeploymentRoutes:
             )
         self._deployments.cancel(deployment)
         if self._faults.strikes("cancel_answers_500", application=deployment.application_uuid):
-            raise refusal(500, "Server Error")  # and yet it was cancelled
+            raise refusal(500, "Server Error")  # the deployment is cancelled all the same
         return ok(
             {
                 "message": "Deployment cancelled successfully.",

@@ -1,3 +1,5 @@
+"""The entry point of every request: page, control path, or API with its faults."""
+
 import re
 import time
 from collections import Counter, deque
@@ -20,7 +22,7 @@ Observer = Callable[[Request, Answer], None]
 
 
 class Traffic:
-    """Which requests came in and how they were answered."""
+    """The latest requests with their answers, and a count per route and status."""
 
     def __init__(self) -> None:
         self.recent: deque[dict[str, Any]] = deque(maxlen=REQUESTS_KEPT)
@@ -50,7 +52,7 @@ def route_of(path: str) -> str:
 
 
 class Gateway:
-    """Every request passes here: to the page, to the control path, or through the faults."""
+    """Sends a request to the page, to the control path, or through the faults to the API."""
 
     def __init__(
         self, *, world: World, faults: Faults, api: Api, control: Control, traffic: Traffic
@@ -62,7 +64,7 @@ class Gateway:
         self._traffic = traffic
 
     def answer(self, request: Request) -> Answer:
-        # Links into Coolify's own pages lead here, too.
+        # Links to Coolify's own pages show the overview too.
         if request.path == "/" or request.path.startswith("/project/"):
             with self._world.lock:
                 return overview(self._world)
@@ -119,14 +121,14 @@ def refused_by(faults: list[Fault]) -> Answer | None:
 
 
 def as_asked_for(answer: Answer, request: Request) -> Answer:
-    """Who does not ask for JSON gets these two as a page."""
+    """Answer 429 and 500 with an HTML page if the client does not accept JSON."""
     if answer.status in (429, 500) and not request.wants_json:
         return replace(html_page(answer.status), headers=answer.headers)
     return answer
 
 
 def distorted(answer: Answer, fault: Fault) -> Answer:
-    """Only a good answer is made worse."""
+    """Apply the fault to a successful answer; leave errors as they are."""
     if answer.status >= 400:
         return answer
     if fault.kind == "html":

@@ -1,4 +1,4 @@
-"""The instance itself: version, health, servers, projects."""
+"""Routes for the instance: version, health, servers, projects."""
 
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""The simulator's page: its applications, deployments and servers."""
+
 from html import escape
 
 from coolify.simulator.clock import timestamp
@@ -27,7 +29,7 @@ def overview(world: World) -> Answer:
 <meta http-equiv="refresh" content="3"><style>{STYLE}</style></head>
 <body><h1>Coolify simulator</h1>
 <p class="note">Version {escape(world.settings.version)}, {world.clock.speed:g} times as fast as
-Coolify. {len(world.containers)} containers. Statuses may be old, as Coolify's are.</p>
+Coolify. {len(world.containers)} containers. As in Coolify, a status may be out of date.</p>
 {"".join(sections)}</body></html>"""
     return Answer(200, page, HTML)
 
@@ -86,7 +88,7 @@ def servers(world: World) -> str:
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML and needs no escaping."""
 
 
 def coloured(status: str) -> Markup:

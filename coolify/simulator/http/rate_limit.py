@@ -1,3 +1,5 @@
+"""Laravel's rate limit, as Coolify uses it."""
+
 from dataclasses import dataclass
 
 from coolify.simulator.messages import Answer, Refusal
@@ -12,13 +14,13 @@ class Window:
 
 
 class RateLimit:
-    """Laravel's: a count for each user that starts afresh a minute after its first request."""
+    """Counts requests per user; a count starts again a minute after its first request."""
 
     def __init__(self) -> None:
         self._windows: dict[str, Window] = {}
 
     def spend(self, *, user: str, limit: int, now: float) -> dict[str, str]:
-        """The headers for this request's answer, or a refusal once the minute is used up."""
+        """Return the headers for the answer, or raise Refusal if the limit is reached."""
         window = self._windows.get(user)
         if window is None or window.ends_at <= now:
             window = self._windows[user] = Window(ends_at=now + WINDOW)

@@ -1,3 +1,5 @@
+"""The HTTP server: one thread per connection, kept alive."""
+
 import logging
 import socket
 import struct
@@ -14,12 +16,12 @@ from coolify.simulator.messages import Answer, ConnectionLost, Request
 
 logger = logging.getLogger(__name__)
 
-# An immediate reset instead of an orderly end.
+# For SO_LINGER: close with a reset instead of an orderly shutdown.
 LINGER_NOT = struct.pack("ii", 1, 0)
 
 
 class HttpServer(ThreadingHTTPServer):
-    """HTTP/1.1 with connections kept alive, a thread for each, all of them closed at the stop."""
+    """HTTP/1.1 with one thread per connection; `close_connections` ends those still open."""
 
     daemon_threads = True
     block_on_close = False
@@ -28,34 +30,34 @@ class HttpServer(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], *, gateway: Gateway) -> None:
         self.gateway = gateway
         self._open: set[socket.socket] = set()
-        self._guard = threading.Lock()
+        self._open_lock = threading.Lock()
         super().__init__(address, Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._guard:
+        with self._open_lock:
             self._open.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        with self._guard:
+        with self._open_lock:
             self._open.discard(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no news; anything else is a fault of the simulator."""
+        """Ignore clients that hang up; log everything else."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
-            logger.exception("The simulator failed to answer")
+            logger.exception("The simulator failed to answer a request")
 
     def close_connections(self) -> None:
-        with self._guard:
+        with self._open_lock:
             for connection in self._open:
                 try:
                     connection.shutdown(socket.SHUT_RDWR)
-                except OSError:  # it was closed by the other side
+                except OSError:  # the client closed it already
                     continue
 
     def server_bind(self) -> None:
-        """Without the look-up of the host's name that the standard server makes."""
+        """Skip the standard server's lookup of the host name, which can be slow."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
@@ -88,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         )
 
     def _write(self, answer: Answer) -> None:
-        """Head and body in one piece: two would wait for each other's acknowledgement."""
+        """Send head and body in one write: a second one could wait for a TCP acknowledgement."""
         body = answer.encoded()
         headers = {
             "Date": self.date_time_string(),
@@ -105,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are kept in the record, not in the log."""
+        """Do not log requests: `Traffic` records them."""
 
 
 def phrase(status: int) -> str:

@@ -1,1 +1,1 @@
-"""What the simulated Coolify consists of, without HTTP: applications, deployments, containers."""
+"""The simulated Coolify and its servers: applications, deployments, containers. No HTTP."""

@@ -1,3 +1,5 @@
+"""Coolify's agent: copies container states to application statuses."""
+
 from coolify.simulator.scheduler import Scheduler
 from coolify.simulator.world.containers import Containers
 from coolify.simulator.world.faults import Faults
@@ -9,7 +11,7 @@ SHORTEST_PAUSE = 0.05
 
 
 class Agent:
-    """Reports what Docker shows to Coolify once a minute: so long may a status be wrong."""
+    """Reports Docker's state to Coolify once a minute, so a status can be wrong for that long."""
 
     def __init__(
         self,

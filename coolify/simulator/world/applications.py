@@ -1,3 +1,5 @@
+"""Applications: validation, creation, changes, and their JSON."""
+
 import re
 from typing import Any
 
@@ -9,7 +11,7 @@ from coolify.simulator.world.world import World, new_uuid
 
 REQUIRED = ("project_uuid", "server_uuid", "docker_registry_image_name")
 LONGEST_DESCRIPTION = 255
-# Everything else a caller sends is kept as an option and shown again.
+# Every other field is kept in `options` and returned as it was sent.
 COLUMNS = {
     "docker_registry_image_name": "image_name",
     "docker_registry_image_tag": "image_tag",
@@ -171,7 +173,7 @@ def check_destination(data: dict[str, Any], *, server: Server) -> None:
 
 
 def check_image(data: dict[str, Any]) -> None:
-    """Name and tag are two fields; here Coolify's complaint is a plain string, not a list."""
+    """Reject a tag in the image name. As in Coolify, this error is a string, not a list."""
     name = data.get("docker_registry_image_name")
     if name and ":" in name.rpartition("/")[2]:
         raise invalid(
@@ -184,7 +186,7 @@ def cleaned_description(value: str | None) -> str | None:
         return None
     cleaned = re.sub(r"<[^>]*>", "", value).strip()
     if len(cleaned) > LONGEST_DESCRIPTION:
-        raise refusal(500, "Server Error")  # the column is full: no validation comes before it
+        raise refusal(500, "Server Error")  # Coolify does not validate; the column is too short
     return cleaned
 
 

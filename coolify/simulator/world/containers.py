@@ -1,3 +1,5 @@
+"""Docker's containers on the servers."""
+
 from collections.abc import Callable
 from functools import partial
 
@@ -10,7 +12,7 @@ LONGEST_RESTART_DELAY = 60.0
 
 
 class Containers:
-    """What Docker does: start, restart `unless-stopped`, stop and remove."""
+    """Starts, restarts and removes containers; the restart policy is `unless-stopped`."""
 
     def __init__(self, *, world: World, scheduler: Scheduler) -> None:
         self._world = world
@@ -49,7 +51,7 @@ class Containers:
         self._world.tell("container removed", reason=reason, **facts(container))
 
     def exit(self, container: Container, *, code: int, reason: str) -> None:
-        """The process ended by itself: Docker starts it again, after a growing pause."""
+        """End the current life; Docker restarts the container after a growing delay."""
         if container.state != "running":
             return
         self._close_life(container, code=code, reason=reason)
@@ -97,7 +99,7 @@ class Containers:
         del container.log[:-LOG_LINES_KEPT]
 
     def seconds_to_stop(self, container: Container) -> float:
-        """SIGTERM ends a healthy bot at once; one that hangs is killed after the grace period."""
+        """SIGTERM ends a healthy bot quickly; a hanging bot is killed after the grace period."""
         if container.plan.get("name") != "hang":
             return self._world.settings.stop_seconds
         application = self._world.applications.get(container.application_uuid)

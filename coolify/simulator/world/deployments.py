@@ -1,3 +1,5 @@
+"""Deployments: their queues and their steps."""
+
 from coolify.simulator.world.containers import Containers
 from coolify.simulator.world.faults import Faults
 from coolify.simulator.world.images import Images
@@ -9,7 +11,7 @@ from coolify.simulator.world.world import World, new_uuid
 
 
 class Deployments:
-    """The queue of deployments on each server, and what a deployment does."""
+    """Queues deployments per server and runs their steps."""
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class Deployments:
         return deployment
 
     def _may_begin(self, deployment: Deployment) -> bool:
-        """One at a time for an application, and no more than the server's build places."""
+        """Allow one deployment per application, and as many per server as it has build places."""
         underway = [
             each
             for each in self._world.active_deployments()
@@ -100,7 +102,7 @@ class Deployments:
         return not same and len(underway) < places
 
     def _dispatch(self, deployment: Deployment) -> None:
-        """As in Coolify it counts as in progress although no job worker may be free yet."""
+        """As in Coolify, the deployment is in progress even if no job worker is free yet."""
         self._set_status(deployment, "in_progress")
         self._jobs.submit(
             kind="deploy",
@@ -125,7 +127,7 @@ class Deployments:
         queued_first = sorted(
             self._world.active_deployments(), key=lambda each: each.status == "in_progress"
         )
-        for deployment in queued_first:  # so that none of them begins in the place of another
+        for deployment in queued_first:  # a failed build would otherwise start a queued one
             self.fail(deployment, why=why)
 
     def _end(self, deployment: Deployment, *, status: str, why: str) -> None:
@@ -148,7 +150,7 @@ class Deployments:
             application=deployment.application_uuid,
         )
 
-    # The steps of a deployment, in their order.
+    # The steps of a deployment, in order.
 
     def _begin(self, job: Job) -> Following:
         deployment, application = self._subjects(job)
@@ -156,7 +158,7 @@ class Deployments:
         if application is None or not self._world.servers[deployment.server_uuid].reachable:
             return self._fail_job(deployment, why="Server is not reachable.")
         if self._faults.strikes("stuck_in_progress", **where):
-            return ("hung", None)  # keeps its build place and its job worker until cancelled
+            return ("hung", None)  # holds its build place and its job worker until cancelled
         job.environment = container_environment(self._world.variables.get(application.uuid, []))
         pull = self._images.begin_pull(application=application, deployment=deployment)
         job.pull_id = pull.id
@@ -185,7 +187,7 @@ class Deployments:
         return self._finish(deployment, application)
 
     def _replace(self, job: Job) -> Following:
-        """The end of a rolling update: until here the old and the new container overlapped."""
+        """End a rolling update, during which the old and the new container both ran."""
         deployment, application = self._subjects(job)
         if application is None:
             return self._fail_job(deployment, why="Application is gone.")

@@ -1,3 +1,5 @@
+"""The faults that a test can switch on."""
+
 import random
 import re
 from dataclasses import asdict, dataclass
@@ -5,9 +7,9 @@ from typing import Any
 
 from coolify.simulator.messages import Request
 
-# Faults of a single request …
+# Faults in a single request …
 REQUEST_FAULTS = ("error", "latency", "reset_before", "reset_after", "html", "short", "empty")
-# … and faults of Coolify's work or of its servers.
+# … and faults in Coolify's own work or on its servers.
 WORLD_FAULTS = (
     "stuck_queued",
     "stuck_in_progress",
@@ -26,7 +28,7 @@ KINDS = REQUEST_FAULTS + WORLD_FAULTS
 
 @dataclass
 class Fault:
-    """What goes wrong, where (`path` is a regular expression), how often and how badly."""
+    """What goes wrong, where, how often and how badly; `path` is a regular expression."""
 
     kind: str
     method: str | None = None
@@ -46,7 +48,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"{self.kind!r} is no fault: choose from {', '.join(KINDS)}")
+            raise ValueError(f"{self.kind!r} is not a fault: choose from {', '.join(KINDS)}")
         re.compile(self.path)
 
     @property
@@ -65,7 +67,7 @@ class Fault:
 
 
 class Faults:
-    """The faults switched on now. The world's lock guards them too."""
+    """The faults that are switched on. Callers hold the world's lock."""
 
     def __init__(self, *, seed: int) -> None:
         self._faults: list[Fault] = []
@@ -79,7 +81,7 @@ class Faults:
         return fault
 
     def remove(self, fault_id: int | None = None) -> None:
-        """Without an id: all of them."""
+        """Remove one fault or, without an id, all of them."""
         self._faults = [each for each in self._faults if fault_id not in (None, each.id)]
 
     def listing(self) -> list[dict[str, Any]]:

@@ -1,10 +1,12 @@
+"""Image caches and pulls on the servers."""
+
 from coolify.simulator.world.faults import Faults
 from coolify.simulator.world.rows import Application, Deployment, Job, Pull
 from coolify.simulator.world.world import World
 
 
 class Images:
-    """The layer cache of each server, and a record of every pull."""
+    """Keeps each server's image cache and a record of every pull."""
 
     def __init__(self, *, world: World, faults: Faults) -> None:
         self._world = world
@@ -29,7 +31,7 @@ class Images:
         return pull
 
     def _mark_overlaps(self, pull: Pull) -> None:
-        """Two downloads of one image at once share nothing: each is a full one."""
+        """Mark cold pulls of one image that run at the same time: each downloads all of it."""
         for other in self._world.pulls.values():
             same = (other.server_uuid, other.image) == (pull.server_uuid, pull.image)
             if same and other.cold and other.ended_at is None:
@@ -40,7 +42,7 @@ class Images:
         return settings.cold_pull_seconds if pull.cold else settings.warm_pull_seconds
 
     def end_pull(self, pull: Pull) -> bool:
-        """Whether the image is there now. The registry is asked at every start, cached or not."""
+        """Return whether the pull succeeded. Cached images can fail too: every start pulls."""
         failed = self._faults.strikes(
             "pull_fails",
             image=pull.image,
@@ -64,7 +66,7 @@ class Images:
         self._world.tell("pull ended", image=pull.image, cold=pull.cold, outcome=outcome)
 
     def prune(self, server_uuid: str) -> None:
-        """What `docker_cleanup` does: images that no container uses are gone."""
+        """Remove images that no container uses, as `docker_cleanup` does."""
         server = self._world.servers[server_uuid]
         in_use = {
             each.image

@@ -1,3 +1,5 @@
+"""Coolify's job queue."""
+
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -6,13 +8,13 @@ from coolify.simulator.scheduler import Scheduler
 from coolify.simulator.world.rows import Job
 from coolify.simulator.world.world import World
 
-# The next step and after how many seconds (None: never); no next step ends the job.
+# The next step and the seconds until then (None: never). Without a next step, the job ends.
 Following = tuple[str, float | None] | None
 Step = Callable[[Job], Following]
 
 
 class Jobs:
-    """Coolify's few job workers, shared by deployments, stops and deletions, first come first."""
+    """Runs deployments, stops and deletions in order of arrival on Coolify's few job workers."""
 
     def __init__(self, *, world: World, scheduler: Scheduler) -> None:
         self._world = world
@@ -42,7 +44,7 @@ class Jobs:
         return next(matching, None)
 
     def resume(self) -> None:
-        """After a restart of the simulator: each running job goes on with its step."""
+        """Continue after a restart of the simulator: schedule each running job's step again."""
         for job in list(self._world.jobs.values()):
             if job.running:
                 self._wait(job)

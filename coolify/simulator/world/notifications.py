@@ -1,3 +1,5 @@
+"""Coolify's webhook notifications."""
+
 import logging
 from functools import partial
 from typing import Any
@@ -20,7 +22,7 @@ MESSAGES = {
 
 
 class Webhooks:
-    """Coolify's notifications: unsigned JSON to one address, sent once and forgotten."""
+    """Sends notifications as unsigned JSON to one address, without retries."""
 
     def __init__(self, *, world: World, scheduler: Scheduler) -> None:
         self._world = world
@@ -62,4 +64,4 @@ class Webhooks:
         try:
             self._scheduler.session().post(url, json=payload, timeout=5)
         except requests.RequestException as error:
-            logger.info("The webhook %s was not delivered: %s", payload["event"], error)
+            logger.info("Could not deliver the webhook %s: %s", payload["event"], error)

@@ -1,3 +1,5 @@
+"""Stopping and deleting applications."""
+
 from coolify.simulator.world.containers import Containers
 from coolify.simulator.world.deployments import Deployments
 from coolify.simulator.world.faults import Faults
@@ -8,7 +10,7 @@ from coolify.simulator.world.world import World
 
 
 class Removals:
-    """Stopping and deleting: both queued, both acting on whatever container is there by then."""
+    """Queues stops and deletions. Each acts on the containers that exist when it runs."""
 
     def __init__(
         self,
@@ -79,13 +81,13 @@ class Removals:
             self._images.prune(application.server_uuid)
 
     def wipe(self, application: Application) -> None:
-        """The application and its containers are gone."""
+        """Delete the application and its containers."""
         for container in self._world.containers_of(application.uuid):
             self._containers.remove(container, reason="application deleted")
         self.forget(application)
 
     def forget(self, application: Application) -> None:
-        """The application is gone; a container it had goes on."""
+        """Delete the application; its containers keep running."""
         self._world.applications.pop(application.uuid, None)
         self._world.variables.pop(application.uuid, None)
         self._world.tell("application deleted", application=application.uuid)

@@ -1,4 +1,4 @@
-"""The rows of the simulated Coolify: flat, so that a snapshot is plain JSON."""
+"""The rows of the simulated Coolify. They are flat: the state file is plain JSON."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -107,7 +107,7 @@ class Deployment:
 
 @dataclass
 class Job:
-    """A piece of work for one of Coolify's job workers; `due_at` ends its present step."""
+    """Work for one of Coolify's job workers; `step` runs at `due_at`."""
 
     id: int
     kind: str
@@ -137,7 +137,7 @@ class Pull:
 
 @dataclass
 class Container:
-    """One container and the bot in it; a restart by Docker is another life of the same row."""
+    """A container and its bot; each restart by Docker is a new life of the same row."""
 
     id: int
     application_uuid: str
@@ -155,7 +155,7 @@ class Container:
     exit_code: int | None = None
     restart_due: float | None = None
     log: list[str] = field(default_factory=list)
-    # The bot: who it is, what it reported last, and when it does what next.
+    # The bot: its identity, its last report, and its next actions.
     bot_id: str | None = None
     epoch: int | None = None
     api_url: str | None = None
@@ -170,7 +170,7 @@ class Container:
     attempts: int = 0
     joined_at: float | None = None
     in_call_since: float | None = None
-    # Every life that has ended: when it began and ended, and why.
+    # One entry per ended life, with its times and its reason.
     past_lives: list[dict[str, Any]] = field(default_factory=list)
 
     @property

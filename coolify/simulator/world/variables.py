@@ -1,3 +1,5 @@
+"""Environment variables: validation, changes, and what a container sees."""
+
 import re
 from typing import Any
 
@@ -12,7 +14,7 @@ FLAGS = ("is_literal", "is_multiline", "is_shown_once", "is_runtime", "is_buildt
 
 
 class Variables:
-    """The environment variables of applications, each with its twin for preview deployments."""
+    """Stores environment variables; each has a twin for preview deployments."""
 
     def __init__(self, *, world: World) -> None:
         self._world = world
@@ -50,7 +52,7 @@ class Variables:
     def upsert_all(
         self, application: Application, items: list[dict[str, Any]]
     ) -> list[EnvironmentVariable]:
-        """Not transactional: what stands before a refused item is saved."""
+        """Not a transaction: the items before a rejected one are saved."""
         return [self._upsert(application, item) for item in items]
 
     def _upsert(self, application: Application, data: dict[str, Any]) -> EnvironmentVariable:
@@ -103,7 +105,7 @@ class Variables:
     def _overwrite(
         self, variable: EnvironmentVariable, data: dict[str, Any]
     ) -> EnvironmentVariable:
-        """An omitted value becomes null and an omitted flag false."""
+        """As in Coolify, a missing value becomes null and a missing flag false."""
         variable.value = data.get("value")
         variable.comment = data.get("comment", variable.comment)
         for flag in FLAGS:
@@ -122,7 +124,7 @@ def check(data: Any, *, bare_list: bool = False) -> None:
     elif "key" not in errors and not KEY.match(data["key"]):
         errors["key"] = ["The key field format is invalid."]
     if errors:
-        # The bulk endpoint complains in a bare list, the others by field.
+        # The bulk endpoint returns a plain list of errors, the others a list per field.
         raise invalid(
             [text for texts in errors.values() for text in texts] if bare_list else errors
         )
@@ -148,7 +150,7 @@ def as_json(variable: EnvironmentVariable, *, with_value: bool) -> dict[str, Any
 
 
 def container_environment(variables: list[EnvironmentVariable]) -> dict[str, str]:
-    """What a container sees, damage included."""
+    """The variables as a container sees them, with the damage that Coolify does."""
     return {
         each.key: written_value(each)
         for each in variables
@@ -157,7 +159,7 @@ def container_environment(variables: list[EnvironmentVariable]) -> dict[str, str
 
 
 def written_value(variable: EnvironmentVariable) -> str:
-    """Values that look like JSON are written unquoted: cut at ` #`, and `$NAME` is expanded."""
+    """Coolify writes JSON-like values unquoted: ` #` cuts them off and `$NAME` is expanded."""
     value = variable.value or ""
     looks_like_json = value.startswith(("{", "["))
     if looks_like_json:

@@ -1,3 +1,5 @@
+"""The state of the simulated Coolify."""
+
 import secrets
 import string
 import threading
@@ -22,9 +24,9 @@ EVENTS_KEPT = 50_000
 
 
 class World:
-    """All that the simulated Coolify knows and all that runs on its servers.
+    """Everything that the simulated Coolify stores and that runs on its servers.
 
-    Whoever reads or writes rows holds `lock`; whoever changes them says so with `tell` or `touch`.
+    Hold `lock` to read or write rows. After a change, call `tell` or `touch`.
     """
 
     def __init__(self, *, settings: Settings, clock: Clock) -> None:
@@ -47,7 +49,7 @@ class World:
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
 
     def furnish(self) -> None:
-        """One project with one environment, and the servers of the settings."""
+        """Create one project with one environment, and the configured servers."""
         project = Project(id=self.next_id(), uuid=DEFAULT_PROJECT, name="Simulated project")
         self.projects[project.uuid] = project
         self.add_environment(name=DEFAULT_ENVIRONMENT, project_uuid=project.uuid)
@@ -112,7 +114,7 @@ class World:
 
 
 def new_uuid() -> str:
-    """Like Coolify's: 24 small letters and digits, beginning with a letter."""
+    """24 lowercase letters and digits, starting with a letter, as in Coolify."""
     alphabet = string.ascii_lowercase + string.digits
     rest = "".join(secrets.choice(alphabet) for _ in range(23))
     return secrets.choice(string.ascii_lowercase) + rest

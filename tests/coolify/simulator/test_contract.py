@@ -1,7 +1,7 @@
-"""The client and the simulator speak the same language, and it is Coolify's.
+"""The client and the simulator agree with each other and with Coolify's OpenAPI document.
 
-Every test drives the simulator through the client; where Coolify's published description is at
-hand, each request and each answer on the way is held against it.
+Every test drives the simulator through the client. If the published document is available, each
+request and each answer is checked against it.
 """
 
 import time
@@ -48,14 +48,14 @@ slow = pytest.mark.parametrize("simulator", [SLOW], indirect=True)
 
 @pytest.fixture(autouse=True)
 def conversation(simulator):
-    """Everything said between client and simulator, checked at the end of the test."""
-    said: list[tuple[Request, Answer]] = []
-    simulator.observe(lambda request, answer: said.append((request, answer)))
-    yield said
-    assert all(request.wants_json for request, _ in said)
+    """All requests and answers between client and simulator, checked after the test."""
+    exchanges: list[tuple[Request, Answer]] = []
+    simulator.observe(lambda request, answer: exchanges.append((request, answer)))
+    yield exchanges
+    assert all(request.wants_json for request, _ in exchanges)
     if PUBLISHED.exists():
         published = PublishedCoolify.load()
-        undistorted = [pair for pair in said if pair[1].content_type == "application/json"]
+        undistorted = [pair for pair in exchanges if pair[1].content_type == "application/json"]
         complaints = [text for pair in undistorted for text in published.complaints(*pair)]
         assert complaints == []
 
@@ -88,7 +88,7 @@ def run(coolify, uuid):
     return started.deployment_uuid
 
 
-def test_every_method_of_the_client_is_understood(coolify, control, conversation):
+def test_the_simulator_understands_every_client_method(coolify, control, conversation):
     assert coolify.version() == "4.3.11"
     assert [each.uuid for each in coolify.servers()] == [DEFAULT_SERVER]
     assert [each.uuid for each in coolify.projects()] == [DEFAULT_PROJECT]
@@ -102,7 +102,7 @@ def test_every_method_of_the_client_is_understood(coolify, control, conversation
     assert [each.uuid for each in coolify.application_deployments(uuid)] == [deployment]
     assert coolify.cancel_deployment(deployment).status == "finished"
     assert coolify.logs(uuid)
-    control.change(warm_pull_seconds=NEVER)  # so that the restart is still under way
+    control.change(warm_pull_seconds=NEVER)  # the restart must still be in progress below
     restarted = coolify.restart(uuid).deployment_uuid
     assert [each.uuid for each in coolify.deployments()] == [restarted]
     coolify.stop(uuid)
@@ -112,7 +112,7 @@ def test_every_method_of_the_client_is_understood(coolify, control, conversation
     assert {answer.status for _, answer in conversation} <= {200, 201, 400, 404}
 
 
-# What is created
+# Creating
 
 
 def test_an_application_is_created_as_a_pool_needs_it(coolify, control):
@@ -131,7 +131,7 @@ def test_an_application_is_created_as_a_pool_needs_it(coolify, control):
     [{"version": version, "boot_seconds": NEVER} for version in ("4.1.0", "4.3.11")],
     indirect=True,
 )
-def test_old_and_new_versions_are_served(coolify):
+def test_the_client_works_with_old_and_new_versions(coolify):
     uuid = create(coolify)
     run(coolify, uuid)
     assert coolify.application(uuid).status.is_running
@@ -149,7 +149,7 @@ def test_the_environment_reaches_the_bot_unharmed(coolify, control, botpool):
     assert botpool.fetches() == [f"/api/v1/slots/{uuid}/bot"]
 
 
-def test_the_preview_twins_of_variables_are_not_shown(coolify):
+def test_preview_variables_are_not_shown(coolify):
     uuid = create(coolify)
     coolify.set_envs(uuid, {"A": "1", "B": "2"})
     coolify.set_envs(uuid, {"A": "3"})
@@ -157,7 +157,7 @@ def test_the_preview_twins_of_variables_are_not_shown(coolify):
 
 
 @pytest.mark.parametrize("style", list(DescriptionStyle))
-def test_a_description_arrives_as_it_was_written(coolify, style):
+def test_a_description_arrives_unchanged(coolify, style):
     uuid = create(coolify)
     text = describe_busy(bot=123, since=datetime(2025, 12, 16, 21, 30, tzinfo=UTC), style=style)
     coolify.update_application(uuid, description=text)
@@ -247,19 +247,19 @@ def test_stopping_and_deleting_keep_the_image(coolify, control):
     assert control.state()["servers"][0]["cached_images"] == [str(IMAGE)]
 
 
-def test_logs_of_what_does_not_run_are_refused(coolify):
+def test_logs_need_a_running_application(coolify):
     with pytest.raises(NotRunning):
         coolify.logs(create(coolify))
 
 
-def test_an_unreachable_server_is_told(coolify, control):
+def test_an_unreachable_server_is_shown(coolify, control):
     uuid = create(coolify)
     control.set_reachable(False)
     assert coolify.application(uuid).server_reachable is False
     assert coolify.servers()[0].is_reachable is False
 
 
-# Errors, each in its family
+# Errors
 
 
 def with_token(simulator, token):
@@ -293,7 +293,7 @@ def test_a_refused_address(coolify, control):
 
 
 @pytest.mark.parametrize("simulator", [{"rate_limit": 1}], indirect=True)
-def test_the_rate_limit_says_when_to_come_back(coolify):
+def test_the_rate_limit_says_when_to_retry(coolify):
     coolify.version()
     with pytest.raises(RateLimited) as caught:
         coolify.version()
@@ -301,7 +301,7 @@ def test_the_rate_limit_says_when_to_come_back(coolify):
 
 
 @pytest.mark.parametrize("call", ["application", "start", "stop", "envs", "delete_application"])
-def test_what_is_not_there(coolify, call):
+def test_an_unknown_application(coolify, call):
     with pytest.raises(NotFound):
         getattr(coolify, call)("nothing")
 
@@ -317,7 +317,7 @@ def test_an_unknown_place(coolify, place):
         create(coolify, **{place: "nowhere"})
 
 
-def test_a_name_too_long_is_refused_by_field(coolify):
+def test_a_name_that_is_too_long_is_refused_by_field(coolify):
     with pytest.raises(Refused) as caught:
         create(coolify, "x" * 256)
     assert list(caught.value.errors) == ["name"]
@@ -345,7 +345,7 @@ def test_a_refusal_is_understood_in_every_shape(coolify, control, errors):
         coolify.update_application("x", description="y")
 
 
-def test_a_description_too_long_for_the_column(coolify):
+def test_a_description_that_is_too_long(coolify):
     uuid = create(coolify)
     with pytest.raises(Unavailable):
         coolify.update_application(uuid, description="x" * 256)
@@ -358,7 +358,7 @@ def test_a_failing_coolify(coolify, control, status):
         coolify.applications()
 
 
-def test_one_failure_is_read_over(coolify, control):
+def test_a_single_failure_is_retried(coolify, control):
     create(coolify)
     control.answer_with(502, times=1)
     assert len(coolify.applications()) == 1
@@ -374,7 +374,7 @@ def test_an_object_is_never_an_empty_list(coolify, control, conversation):
     control.answer_with(200, path="/applications$", body={"message": "Sorry."})
     with pytest.raises(MalformedAnswer):
         coolify.applications()
-    conversation.clear()  # wrong on purpose
+    conversation.clear()  # this answer breaks the contract on purpose
 
 
 def test_a_reset_connection(coolify, control):
@@ -384,7 +384,7 @@ def test_a_reset_connection(coolify, control):
     assert control.state()["applications"] == []
 
 
-def test_a_slow_coolify_is_not_waited_for(simulator, control):
+def test_a_slow_coolify_times_out(simulator, control):
     control.slow_down(30.0)
     began = time.monotonic()
     with pytest.raises(Unreachable):
@@ -399,13 +399,13 @@ def test_the_correlation_id_arrives(coolify, control):
     assert control.requests()["recent"][0]["correlationId"] == "bot-123"
 
 
-# The measure itself
+# The published document
 
 
 @pytest.fixture
 def published():
     if not PUBLISHED.exists():
-        pytest.skip(f"Coolify's description is not at hand ({PUBLISHED.name})")
+        pytest.skip(f"Coolify's OpenAPI document is not available ({PUBLISHED.name})")
     return PublishedCoolify.load()
 
 
@@ -438,17 +438,17 @@ def request(method, path, **more):
         ),
     ],
 )
-def test_the_published_description_can_find_fault(published, asked, answer, complaint):
+def test_the_published_document_finds_errors(published, asked, answer, complaint):
     assert complaint in " ".join(published.complaints(asked, answer))
 
 
-def test_the_published_description_lets_a_null_description_pass(published):
+def test_the_published_document_allows_a_null_description(published):
     answer = Answer(200, {"description": None, "build_pack": "dockerimage"})
     assert published.complaints(request("GET", "/applications/x"), answer) == []
 
 
-def test_the_rate_of_the_simulator_is_no_hindrance():
-    """Hundreds of requests a second, so that it is never what a test waits for."""
+def test_the_simulator_is_fast():
+    """It answers hundreds of requests a second: tests never have to wait for it."""
     with simulated_coolify() as simulator:
         client = with_token(simulator, DEFAULT_TOKEN)
 
@@ -458,5 +458,5 @@ def test_the_rate_of_the_simulator_is_no_hindrance():
                 client.version()
             return time.monotonic() - began
 
-        # The best of ten, which tells of the simulator and not of what else the machine does.
+        # The best of ten runs: the others include whatever else the machine is doing.
         assert min(seconds_for_twenty() for _ in range(10)) < 1

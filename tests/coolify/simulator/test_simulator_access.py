@@ -1,4 +1,4 @@
-"""Tokens, abilities, the rate limit, and the shapes of refusals that every call shares."""
+"""Tokens, abilities, the rate limit, and the errors that all calls share."""
 
 import pytest
 import requests
@@ -8,12 +8,12 @@ from coolify.simulator.simulator import Simulator
 from tests.simulated_coolify import PlainApi, new_application, simulated_coolify
 
 READER = Token("2|reader", frozenset({"read"}))
-NOBODY = Token("3|nobody", frozenset({"root"}), team=False)
+TEAMLESS = Token("3|teamless", frozenset({"root"}), team=False)
 
 
 @pytest.fixture
 def simulator():
-    with simulated_coolify(tokens=[Token(), READER, NOBODY]) as running:
+    with simulated_coolify(tokens=[Token(), READER, TEAMLESS]) as running:
         yield running
 
 
@@ -36,7 +36,7 @@ def test_a_wrong_token_is_unauthenticated(simulator):
 
 
 def test_a_token_without_a_team_is_invalid(simulator):
-    response = with_token(simulator, NOBODY.plain, "GET", "/applications")
+    response = with_token(simulator, TEAMLESS.plain, "GET", "/applications")
     assert (response.status_code, response.json()) == (401, {"message": "Invalid token."})
 
 
@@ -81,7 +81,7 @@ def test_a_disabled_api_says_so(api):
     assert response.json() == {"success": True, "message": "API is disabled."}
 
 
-def test_a_refused_address_is_told_so(api):
+def test_a_refused_address(api):
     api.control.add_fault("address_refused")
     response = api.get("/applications")
     assert response.status_code == 403
@@ -125,7 +125,7 @@ def test_an_unknown_query_parameter_is_refused(api):
         ("application/json", "{}", "Empty JSON."),
     ],
 )
-def test_a_body_that_is_no_json_is_invalid(api, content_type, body, complaint):
+def test_a_body_that_is_not_json_is_invalid(api, content_type, body, complaint):
     response = api.post(
         "/applications/dockerimage", data=body, headers={"Content-Type": content_type}
     )
@@ -133,7 +133,7 @@ def test_a_body_that_is_no_json_is_invalid(api, content_type, body, complaint):
     assert response.json() == {"message": "Invalid request.", "error": complaint}
 
 
-def test_the_rate_limit_counts_all_tokens_of_a_user():
+def test_the_tokens_of_a_user_share_a_rate_limit():
     second = Token("9|second")
     with simulated_coolify(rate_limit=3, tokens=[Token(), second]) as simulator:
         answers = [
@@ -147,25 +147,25 @@ def test_the_rate_limit_counts_all_tokens_of_a_user():
     assert 0 < int(answers[3].headers["Retry-After"]) <= 60
 
 
-def test_too_many_requests_are_told_in_html_to_who_does_not_ask_for_json():
+def test_429_is_html_for_a_client_that_does_not_accept_json():
     with simulated_coolify(rate_limit=0) as simulator:
         response = requests.get(f"{simulator.api_url}/version", timeout=10)
     assert response.status_code == 429
     assert response.text.startswith("<!DOCTYPE html>")
 
 
-def test_a_server_error_is_html_to_who_does_not_ask_for_json(api):
+def test_500_is_html_for_a_client_that_does_not_accept_json(api):
     body = new_application(description="x" * 256)
     response = api.post("/applications/dockerimage", json=body, headers={"Accept": "*/*"})
     assert response.status_code == 500
     assert "<html>" in response.text
 
 
-def test_a_token_may_be_given_with_its_abilities():
+def test_a_token_is_parsed_with_its_abilities():
     assert Token.parse("4|abc:read,read:sensitive").abilities == {"read", "read:sensitive"}
 
 
 @pytest.mark.parametrize("text", ["no-id", "1|x:fly"])
-def test_a_token_that_is_none_is_refused(text):
-    with pytest.raises(ValueError, match="is no token"):
+def test_a_malformed_token_is_refused(text):
+    with pytest.raises(ValueError, match="is not a token"):
         Token.parse(text)

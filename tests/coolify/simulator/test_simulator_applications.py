@@ -34,7 +34,7 @@ def test_the_list_can_be_filtered_by_tag(api):
     assert [each["name"] for each in shown] == ["with"]
 
 
-def test_a_domain_is_made_up_unless_refused(api):
+def test_a_domain_is_generated_unless_switched_off(api):
     body = new_application()
     del body["autogenerate_domain"]
     assert api.post("/applications/dockerimage", json=body).json()["domains"].startswith("http")
@@ -42,7 +42,7 @@ def test_a_domain_is_made_up_unless_refused(api):
     assert refused.json()["domains"] is None
 
 
-def test_the_tag_is_latest_unless_given(api):
+def test_the_tag_is_latest_by_default(api):
     body = new_application()
     del body["docker_registry_image_tag"]
     uuid = api.post("/applications/dockerimage", json=body).json()["uuid"]
@@ -50,7 +50,7 @@ def test_the_tag_is_latest_unless_given(api):
 
 
 @pytest.mark.parametrize("missing", ["project_uuid", "server_uuid", "docker_registry_image_name"])
-def test_what_is_required_is_required(api, missing):
+def test_required_fields(api, missing):
     body = new_application()
     del body[missing]
     response = api.post("/applications/dockerimage", json=body)
@@ -66,7 +66,7 @@ def test_one_of_the_environment_fields_is_required(api):
     assert "environment_uuid" in response.json()["message"]
 
 
-def test_the_environment_may_be_named_by_its_uuid(api):
+def test_the_environment_may_be_given_by_its_uuid(api):
     [environment] = api.get("/projects/simulated-project/environments").json()
     body = new_application(environment_uuid=environment["uuid"])
     del body["environment_name"]
@@ -113,8 +113,8 @@ def test_a_wrong_field_is_refused_by_name(api, field, value, complaint):
     assert response.json() == {"message": "Validation failed.", "errors": {field: [complaint]}}
 
 
-def test_the_image_name_may_not_hold_its_tag(api):
-    """Here the complaint is a plain string instead of a list."""
+def test_the_image_name_must_not_contain_a_tag(api):
+    """As in Coolify, this error is a string instead of a list."""
     body = new_application(docker_registry_image_name="registry.example:5000/bot:2")
     response = api.post("/applications/dockerimage", json=body)
     assert response.status_code == 422
@@ -130,7 +130,7 @@ def test_a_server_without_destination_is_refused(api):
     )
 
 
-def test_a_server_with_several_destinations_needs_one_named(api):
+def test_a_server_with_several_destinations_needs_a_choice(api):
     api.control.change_server(destinations=["one", "two"])
     response = api.post("/applications/dockerimage", json=new_application())
     assert response.status_code == 400
@@ -167,7 +167,7 @@ def test_a_description_over_255_characters_is_a_server_error(api):
     assert api.get(f"/applications/{uuid}").json()["description"] == "before"
 
 
-def test_a_description_that_is_no_text_is_refused(api):
+def test_a_description_that_is_not_text_is_refused(api):
     response = api.patch(f"/applications/{api.create()}", json={"description": ["x"]})
     assert response.status_code == 422
 
@@ -206,7 +206,7 @@ def test_a_deletion_is_only_queued(api):
     assert api.get(f"/applications/{uuid}").status_code == 200
 
 
-def test_a_deleted_application_goes_with_its_container(api):
+def test_a_deleted_application_takes_its_container_with_it(api):
     uuid = api.create()
     api.run(uuid)
     api.delete(f"/applications/{uuid}")
@@ -215,7 +215,7 @@ def test_a_deleted_application_goes_with_its_container(api):
     assert api.control.containers()[0]["end_reason"] == "application deleted"
 
 
-def test_a_deletion_prunes_images_unless_told_not_to(api):
+def test_a_deletion_prunes_images_unless_switched_off(api):
     for cleanup, cached in (("false", 1), ("true", 0)):
         uuid = api.create()
         api.run(uuid)

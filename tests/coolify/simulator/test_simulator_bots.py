@@ -8,7 +8,7 @@ from coolify.simulator.bots.plans import make_plan
 from coolify.simulator.settings import Settings
 from tests.simulated_coolify import NEVER, PlainApi, simulated_coolify, wait_until
 
-WHOLE_STORY = ["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE"]
+ALL_STATUSES = ["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE"]
 FAST = {"shortest_heartbeat": 0.02}
 fast = pytest.mark.parametrize("simulator", [FAST], indirect=True)
 
@@ -20,21 +20,21 @@ def launch(api, botpool, *, bot=1, **simulate):
     return uuid
 
 
-def test_a_bot_tells_its_whole_story(api, botpool):
+def test_a_bot_reports_every_status(api, botpool):
     launch(api, botpool)
     wait_until(lambda: "DONE" in botpool.statuses())
-    assert botpool.statuses()[:5] == WHOLE_STORY
+    assert botpool.statuses()[:5] == ALL_STATUSES
     assert botpool.tokens == {"Bearer token-1"}
 
 
-def test_a_bot_asks_first_who_it_is(api, botpool):
+def test_a_bot_fetches_its_config_first(api, botpool):
     uuid = launch(api, botpool)
     wait_until(lambda: botpool.statuses())
     method, path, _ = botpool.calls[0]
     assert (method, path) == ("GET", f"/api/v1/slots/{uuid}/bot")
 
 
-def test_a_bot_uses_the_slot_uuid_of_its_environment(api, botpool):
+def test_a_bot_uses_the_slot_uuid_from_its_environment(api, botpool):
     uuid = api.create()
     api.set_bot_data(uuid, botpool.data())
     api.post(f"/applications/{uuid}/envs", json={"key": "POOL_SLOT_UUID", "value": "the-slot"})
@@ -43,17 +43,17 @@ def test_a_bot_uses_the_slot_uuid_of_its_environment(api, botpool):
     assert botpool.fetches()[0] == "/api/v1/slots/the-slot/bot"
 
 
-def test_the_config_that_is_fetched_counts(api, botpool):
+def test_the_fetched_config_takes_precedence(api, botpool):
     botpool.config = {"simulate": {"plan": "fail", "atSeconds": 1}}
     launch(api, botpool)
     wait_until(lambda: "FAILED" in botpool.statuses())
 
 
 @fast
-def test_a_bot_sends_heartbeats_while_it_lives(api, botpool):
+def test_a_bot_sends_heartbeats_while_it_runs(api, botpool):
     launch(api, botpool, meetingSeconds=NEVER)
     wait_until(lambda: botpool.heartbeats() > 3)
-    assert botpool.statuses() == WHOLE_STORY[:3]
+    assert botpool.statuses() == ALL_STATUSES[:3]
 
 
 @fast
@@ -66,7 +66,7 @@ def test_a_bot_leaves_when_told_to(api, botpool):
     assert api.running(uuid)[0]["past_lives"][0]["reason"] == "reported DONE"
 
 
-def test_a_bot_that_was_released_exits_again_and_again(api, botpool):
+def test_a_released_bot_exits_after_every_restart(api, botpool):
     botpool.released = True
     uuid = launch(api, botpool)
     wait_until(lambda: len(botpool.fetches()) > 2)
@@ -74,7 +74,7 @@ def test_a_bot_that_was_released_exits_again_and_again(api, botpool):
     assert api.running(uuid)[0]["past_lives"][0]["reason"] == "no longer assigned"
 
 
-def test_a_slot_that_belongs_to_another_bot_is_left(api, botpool):
+def test_a_bot_exits_when_its_slot_belongs_to_a_different_bot(api, botpool):
     botpool.config = {}
     uuid = api.create()
     api.set_bot_data(uuid, botpool.data(bot=1) | {"botId": 1})
@@ -84,7 +84,7 @@ def test_a_slot_that_belongs_to_another_bot_is_left(api, botpool):
     assert botpool.statuses() == []
 
 
-def test_a_bot_retries_until_the_api_is_there_again(api, botpool):
+def test_a_bot_retries_until_the_api_is_back(api, botpool):
     botpool.status = 503
     uuid = launch(api, botpool)
     wait_until(lambda: len(botpool.fetches()) > 2)
@@ -93,21 +93,21 @@ def test_a_bot_retries_until_the_api_is_there_again(api, botpool):
     wait_until(lambda: "DONE" in botpool.statuses())
 
 
-def test_a_bot_whose_token_is_refused_gives_up(api, botpool):
+def test_a_bot_whose_token_is_refused_exits(api, botpool):
     botpool.status = 401
     uuid = launch(api, botpool)
     wait_until(lambda: api.running(uuid)[0]["past_lives"])
     assert api.running(uuid)[0]["past_lives"][0]["reason"] == "refused with 401"
 
 
-def test_a_status_that_is_refused_does_not_stop_a_bot(api, botpool):
-    """As when it began again and reports that it joins, while it is long known to be in."""
+def test_a_refused_status_does_not_stop_a_bot(api, botpool):
+    """A restarted bot reports JOINING_CALL again, which Botpool refuses."""
     botpool.status = 409
     launch(api, botpool)
     wait_until(lambda: "DONE" in botpool.statuses())
 
 
-def test_without_readable_bot_data_a_container_cannot_run(api):
+def test_a_container_exits_without_readable_bot_data(api):
     uuid = api.create()
     api.post(f"/applications/{uuid}/envs", json={"key": "BOT_DATA", "value": "not base64!"})
     api.run(uuid)
@@ -123,7 +123,7 @@ def test_a_bot_reads_its_data_as_utf_8():
 # Misbehaviour
 
 
-def test_a_crashing_bot_says_nothing_and_begins_again(api, botpool):
+def test_a_crashing_bot_reports_nothing_and_restarts(api, botpool):
     uuid = launch(api, botpool, plan="crash", atSeconds=45)
     wait_until(lambda: len(api.running(uuid)[0]["past_lives"]) > 1)
     assert {each["reason"] for each in api.running(uuid)[0]["past_lives"]} == {"crashed"}
@@ -136,7 +136,7 @@ def test_a_bot_may_crash_only_once(api, botpool):
     assert botpool.statuses().count("JOINING_CALL") >= 2
 
 
-def test_an_early_exit_reports_nothing(api, botpool):
+def test_a_bot_may_exit_early(api, botpool):
     uuid = launch(api, botpool, plan="exit", atSeconds=45)
     wait_until(lambda: api.running(uuid)[0]["past_lives"])
     first = api.running(uuid)[0]["past_lives"][0]
@@ -153,7 +153,7 @@ def test_a_failing_bot_reports_why(api, botpool):
 
 
 @fast
-def test_a_silent_bot_stops_calling_and_stays(api, botpool):
+def test_a_silent_bot_stops_calling_but_keeps_running(api, botpool):
     uuid = launch(api, botpool, plan="silent", atSeconds=60)
     wait_until(lambda: api.running(uuid)[0]["heartbeat_due"] is None and botpool.statuses())
     count = len(botpool.calls)
@@ -163,7 +163,7 @@ def test_a_silent_bot_stops_calling_and_stays(api, botpool):
 
 
 @fast
-def test_a_hanging_bot_ignores_that_it_should_leave(api, botpool):
+def test_a_hanging_bot_ignores_should_leave(api, botpool):
     launch(api, botpool, plan="hang", atSeconds=60)
     wait_until(lambda: botpool.heartbeats() > 4)
     botpool.should_leave = True
@@ -194,22 +194,22 @@ def test_a_hanging_bot_is_killed_after_the_grace_period():
 
 def test_the_plan_depends_on_seed_and_bot_alone():
     settings = Settings(seed=7, mischief=0.5)
-    plans = [make_plan(settings=settings, bot_id=str(n), wishes={}) for n in range(50)]
-    again = [make_plan(settings=settings, bot_id=str(n), wishes={}) for n in range(50)]
+    plans = [make_plan(settings=settings, bot_id=str(n), overrides={}) for n in range(50)]
+    again = [make_plan(settings=settings, bot_id=str(n), overrides={}) for n in range(50)]
     assert plans == again
     assert 5 < sum(each["name"] != "normal" for each in plans) < 45
     other = Settings(seed=8, mischief=0.5)
-    assert plans != [make_plan(settings=other, bot_id=str(n), wishes={}) for n in range(50)]
+    assert plans != [make_plan(settings=other, bot_id=str(n), overrides={}) for n in range(50)]
 
 
-def test_without_mischief_every_bot_behaves():
-    plans = [make_plan(settings=Settings(), bot_id=str(n), wishes={}) for n in range(50)]
+def test_without_mischief_every_plan_is_normal():
+    plans = [make_plan(settings=Settings(), bot_id=str(n), overrides={}) for n in range(50)]
     assert {each["name"] for each in plans} == {"normal"}
 
 
-def test_wishes_come_before_the_plan():
-    wishes = {"plan": "crash", "meetingSeconds": 5, "atSeconds": 2, "joinSeconds": "soon"}
-    plan = make_plan(settings=Settings(), bot_id="1", wishes=wishes)
+def test_overrides_replace_the_plan():
+    overrides = {"plan": "crash", "meetingSeconds": 5, "atSeconds": 2, "joinSeconds": "soon"}
+    plan = make_plan(settings=Settings(), bot_id="1", overrides=overrides)
     assert (plan["name"], plan["meeting"], plan["trouble_at"]) == ("crash", 5.0, 2.0)
     assert plan["join"] == Settings().join_seconds
 

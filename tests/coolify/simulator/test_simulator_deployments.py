@@ -2,11 +2,11 @@ import pytest
 
 from tests.simulated_coolify import IMAGE, NEVER, wait_until
 
-# Deployments that stay where they are for as long as the test looks at them.
+# Pulls never end, so deployments stay in their status.
 SLOW = {"cold_pull_seconds": NEVER, "warm_pull_seconds": NEVER}
-# Containers in which nothing happens, so that nothing but deployments changes a status.
+# Bots never boot, so only deployments change a status.
 ASLEEP = {"boot_seconds": NEVER}
-# A cold pull of two seconds, in which even a busy machine gets something else done.
+# A cold pull takes two seconds: long enough for the next call, even on a busy machine.
 UNHURRIED = {"cold_pull_seconds": 2000}
 unhurried = pytest.mark.parametrize("simulator", [UNHURRIED], indirect=True)
 slow = pytest.mark.parametrize("simulator", [SLOW], indirect=True)
@@ -17,7 +17,7 @@ def statuses(api, deployments):
 
 
 def fill(api, count):
-    """That many applications, each started once."""
+    """Create and start that many applications; return their deployments."""
     return [api.start(api.create(f"slot-{number:02}")) for number in range(count)]
 
 
@@ -30,14 +30,14 @@ def test_a_start_leads_to_a_running_container(api):
 
 
 @pytest.mark.parametrize("simulator", [ASLEEP], indirect=True)
-def test_a_healthy_container_needs_a_health_check(api):
+def test_only_a_health_check_makes_a_container_healthy(api):
     uuid = api.create(health_check_enabled=True)
     api.run(uuid)
     assert api.status(uuid) == "running:healthy"
 
 
 @slow
-def test_a_start_says_that_it_is_queued(api):
+def test_a_start_queues_a_deployment(api):
     response = api.post(f"/applications/{api.create()}/start")
     assert response.json()["message"] == "Deployment request queued."
     shown = api.get(f"/deployments/{response.json()['deployment_uuid']}").json()
@@ -79,7 +79,7 @@ def test_a_new_application_may_be_deployed_instantly(api):
     assert deployment["status"] == "in_progress"
 
 
-def test_waiting_deployments_follow_in_their_order(api):
+def test_waiting_deployments_run_in_order(api):
     api.control.change_server(concurrent_builds=1)
     deployments = fill(api, 4)
     wait_until(lambda: statuses(api, deployments) == ["finished"] * 4)
@@ -97,13 +97,13 @@ def test_a_second_start_is_skipped_without_a_uuid(api):
 
 
 @slow
-def test_a_full_queue_answers_with_a_phantom(api):
+def test_a_full_queue_returns_a_uuid_that_does_not_exist(api):
     api.control.change_server(deployment_queue_limit=1)
     fill(api, 3)
     uuid = api.create()
     for verb in ("start", "restart"):
-        phantom = api.post(f"/applications/{uuid}/{verb}").json()["deployment_uuid"]
-        assert api.get(f"/deployments/{phantom}").status_code == 404
+        missing = api.post(f"/applications/{uuid}/{verb}").json()["deployment_uuid"]
+        assert api.get(f"/deployments/{missing}").status_code == 404
     assert api.get(f"/deployments/applications/{uuid}").json() == {"count": 0, "deployments": []}
 
 
@@ -115,7 +115,7 @@ def test_the_queue_holds_25(api):
 
 
 @slow
-def test_only_deploy_says_that_the_queue_is_full(api):
+def test_only_the_deploy_endpoint_says_that_the_queue_is_full(api):
     api.control.change_server(deployment_queue_limit=1)
     fill(api, 3)
     response = api.post("/deploy", params={"uuid": api.create()})
@@ -124,7 +124,7 @@ def test_only_deploy_says_that_the_queue_is_full(api):
 
 
 @slow
-def test_deploy_answers_with_a_real_uuid_and_on_a_skip_with_a_phantom(api):
+def test_a_skipped_deploy_returns_a_uuid_that_does_not_exist(api):
     uuid = api.create()
     found = []
     for _ in range(2):
@@ -161,7 +161,7 @@ def test_the_history_of_an_application_is_newest_first(api):
 @slow
 @pytest.mark.parametrize("position", [0, 2])
 def test_a_deployment_can_be_cancelled(api, position):
-    """One in progress, whose build place the next one takes, and one queued."""
+    """Cancel one in progress, whose build place the next one takes, and one in the queue."""
     deployments = fill(api, 4)
     response = api.post(f"/deployments/{deployments[position]}/cancel")
     assert response.json()["status"] == "cancelled-by-user"
@@ -177,7 +177,7 @@ def test_a_cancelled_deployment_starts_nothing(api):
     assert [each["outcome"] for each in api.control.record()["pulls"]] in ([], ["cancelled"])
 
 
-def test_what_is_over_cannot_be_cancelled(api):
+def test_a_finished_deployment_cannot_be_cancelled(api):
     deployment = api.run(api.create())
     response = api.post(f"/deployments/{deployment}/cancel")
     assert response.status_code == 400
@@ -187,7 +187,7 @@ def test_what_is_over_cannot_be_cancelled(api):
 
 
 @slow
-def test_a_cancellation_may_answer_500_and_yet_have_cancelled(api):
+def test_a_cancellation_may_answer_500_and_take_effect(api):
     api.control.add_fault("cancel_answers_500", times=1)
     deployment = api.start(api.create())
     assert api.post(f"/deployments/{deployment}/cancel").status_code == 500
@@ -221,20 +221,20 @@ def test_a_cold_pull_takes_much_longer_than_a_warm_start(api):
     assert warm < cold
 
 
-def test_another_tag_is_another_image(api):
+def test_each_tag_is_a_different_image(api):
     api.run(api.create("first"))
     api.run(api.create("second", docker_registry_image_tag="2"))
     assert api.control.record()["coldPulls"] == 2
 
 
-def test_force_defeats_the_image_cache(api):
+def test_force_ignores_the_image_cache(api):
     uuid = api.create()
     api.run(uuid)
     api.run(uuid, force="true")
     assert api.control.record()["coldPulls"] == 2
 
 
-def test_a_stop_with_clean_up_prunes_images_that_nobody_uses(api):
+def test_a_stop_with_cleanup_prunes_unused_images(api):
     api.control.warm_image("other/image:1")
     first, second = api.create("first"), api.create("second")
     api.run(first)
@@ -247,7 +247,7 @@ def test_a_stop_with_clean_up_prunes_images_that_nobody_uses(api):
     assert api.control.state()["servers"][0]["cached_images"] == []
 
 
-def test_a_stop_cleans_up_unless_told_not_to(api):
+def test_a_stop_cleans_up_by_default(api):
     uuid = api.create()
     api.run(uuid)
     api.post(f"/applications/{uuid}/stop")
@@ -255,7 +255,7 @@ def test_a_stop_cleans_up_unless_told_not_to(api):
 
 
 @pytest.mark.parametrize("simulator", [ASLEEP], indirect=True)
-def test_a_failed_pull_is_a_failed_deployment_even_with_the_image_cached(api):
+def test_a_failed_pull_fails_the_deployment_even_if_the_image_is_cached(api):
     uuid = api.create()
     api.run(uuid)
     api.control.add_fault("pull_fails", image=f"{IMAGE}:1", times=1)
@@ -286,8 +286,8 @@ def test_a_stop_does_not_cancel_a_pending_deployment(api):
 
 
 @pytest.mark.parametrize("simulator", [{"start_seconds": 0, "stop_seconds": 3000}], indirect=True)
-def test_a_stop_removes_whatever_container_is_there_when_it_runs(api):
-    """The stop was meant for the first container and hits the second."""
+def test_a_stop_removes_the_container_that_exists_when_it_runs(api):
+    """The stop was requested for the first container and removes the second."""
     api.control.warm_image(f"{IMAGE}:1")
     uuid = api.create()
     api.run(uuid)
@@ -312,7 +312,7 @@ def test_stops_and_deployments_share_four_workers(api):
     ]
 
 
-# Starting what runs
+# Starting a running application
 
 
 def test_a_consistent_name_replaces_the_container_without_overlap(api):

@@ -6,26 +6,26 @@ import requests
 from tests.simulated_coolify import IMAGE, NEVER, wait_until
 
 
-def test_an_error_strikes_as_often_as_said(api):
+def test_an_error_occurs_the_given_number_of_times(api):
     api.control.answer_with(503, path="/applications$", times=2)
     codes = [api.get("/applications").status_code for _ in range(3)]
     assert codes == [503, 503, 200]
 
 
-def test_an_error_strikes_only_where_it_should(api):
+def test_an_error_occurs_only_on_the_given_path(api):
     api.control.answer_with(500, method="GET", path="/applications$")
     assert api.get("/version").status_code == 200
     assert api.create()
     assert api.get("/applications").status_code == 500
 
 
-def test_an_error_may_strike_by_chance(api):
+def test_an_error_may_occur_by_chance(api):
     api.control.answer_with(500, probability=0.5)
     codes = {api.get("/version").status_code for _ in range(60)}
     assert codes == {200, 500}
 
 
-def test_an_error_may_bring_its_own_body_and_retry_after(api):
+def test_an_error_may_have_a_body_and_retry_after(api):
     body = {"message": "Validation failed.", "errors": "no"}
     api.control.answer_with(422, body=body, retry_after=7)
     response = api.get("/version")
@@ -38,7 +38,7 @@ def test_a_gateway_error_comes_from_the_proxy_as_html(api):
     assert "<html>" in api.get("/version").text
 
 
-def test_an_error_before_the_effect_has_none(api):
+def test_a_request_answered_with_an_error_has_no_effect(api):
     api.control.answer_with(500, method="POST", times=1)
     with pytest.raises(AssertionError):
         api.create()
@@ -52,21 +52,21 @@ def test_latency_delays_the_answer(api):
     assert time.monotonic() - began >= 0.3
 
 
-def test_a_reset_before_has_no_effect(api):
+def test_a_request_reset_before_it_is_read_has_no_effect(api):
     api.control.reset_before(method="POST", times=1)
     with pytest.raises(requests.ConnectionError):
         api.create()
     assert api.get("/applications").json() == []
 
 
-def test_a_lost_answer_had_its_effect(api):
+def test_a_request_whose_answer_is_lost_takes_effect(api):
     api.control.lose_answer(method="POST", times=1)
     with pytest.raises(requests.ConnectionError):
         api.create("made")
     assert [each["name"] for each in api.get("/applications").json()] == ["made"]
 
 
-def test_an_html_page_may_come_with_200(api):
+def test_an_html_page_may_have_status_200(api):
     api.control.answer_html(path="/applications")
     response = api.get("/applications")
     assert (response.status_code, response.headers["Content-Type"][:9]) == (200, "text/html")
@@ -90,7 +90,7 @@ def test_all_faults_can_be_cleared(api):
     assert api.get("/version").status_code == 200
 
 
-def test_an_unknown_fault_is_refused_with_the_known_ones(api):
+def test_an_unknown_fault_is_refused_with_a_list_of_faults(api):
     with pytest.raises(ValueError, match="choose from"):
         api.control.add_fault("gremlins")
 
@@ -103,7 +103,7 @@ def test_an_unknown_setting_is_refused(api):
 @pytest.mark.parametrize(
     ("kind", "status"), [("stuck_queued", "queued"), ("stuck_in_progress", "in_progress")]
 )
-def test_a_deployment_may_be_stuck_for_ever(api, kind, status):
+def test_a_deployment_may_be_stuck_forever(api, kind, status):
     api.control.add_fault(kind, times=1)
     stuck = api.start(api.create("stuck"))
     other = api.start(api.create("other"))
@@ -139,7 +139,7 @@ def test_a_failing_pull_leaves_the_image_cold(api):
 
 
 @pytest.mark.parametrize("simulator", [{"cold_pull_seconds": NEVER}], indirect=True)
-def test_a_restart_of_coolify_fails_every_pending_deployment(api):
+def test_a_restart_of_coolify_fails_every_active_deployment(api):
     deployments = [api.start(api.create(f"slot-{number}")) for number in range(4)]
     api.control.restart_coolify()
     assert {api.deployment_status(each) for each in deployments} == {"failed"}
@@ -159,7 +159,7 @@ def test_containers_outlive_a_restart_of_coolify(api):
     assert len(api.running(uuid)) == 1
 
 
-def test_an_application_may_be_deleted_behind_our_back(api):
+def test_an_application_may_be_deleted_by_hand(api):
     uuid = api.create()
     api.run(uuid)
     api.control.delete_application(uuid)
@@ -212,7 +212,7 @@ def test_a_container_may_be_overlooked_for_one_report(api):
     assert api.status(uuid) != "exited:unhealthy"
 
 
-def test_images_may_be_pruned_behind_our_back(api):
+def test_images_may_be_pruned_by_hand(api):
     api.control.warm_image(f"{IMAGE}:1")
     api.control.prune_images()
     api.run(api.create())

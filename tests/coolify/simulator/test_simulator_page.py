@@ -23,7 +23,7 @@ def test_the_page_escapes_what_it_shows(api):
     assert "&lt;script&gt;" in page
 
 
-def test_the_page_needs_no_other_host(api):
+def test_the_page_loads_nothing_from_other_hosts(api):
     page = requests.get(api.simulator.url, timeout=10).text
     assert "http://" not in page
     assert "https://" not in page

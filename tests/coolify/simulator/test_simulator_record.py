@@ -23,20 +23,20 @@ def stop(api, uuid):
     wait_until(lambda: not api.running(uuid))
 
 
-def test_the_record_tells_who_ran_where_when_and_why_it_ended(api, botpool):
+def test_the_record_of_a_container(api, botpool):
     uuid = launch(api, botpool, "slot", bot=5)
     stop(api, uuid)
-    [told] = api.control.containers()
-    assert (told["bot_id"], told["epoch"], told["application_uuid"]) == ("5", 1, uuid)
-    assert (told["image"], told["cold"], told["end_reason"]) == (
+    [shown] = api.control.containers()
+    assert (shown["bot_id"], shown["epoch"], shown["application_uuid"]) == ("5", 1, uuid)
+    assert (shown["image"], shown["cold"], shown["end_reason"]) == (
         "registry.example/bot:1",
         True,
         "stopped",
     )
-    assert told["started_at"] < told["past_lives"][0]["joinedAt"] < told["ended_at"]
+    assert shown["started_at"] < shown["past_lives"][0]["joinedAt"] < shown["ended_at"]
 
 
-def test_the_record_keeps_no_secrets(api, botpool):
+def test_the_record_contains_no_secrets(api, botpool):
     launch(api, botpool, "slot", bot=5)
     assert "token-5" not in str(api.control.record())
 
@@ -49,14 +49,14 @@ def test_two_containers_of_one_bot_are_found(api, botpool):
     assert bots_in_two_meetings(api.control.containers()) == ["5"]
 
 
-def test_one_container_after_the_other_is_as_it_should_be(api, botpool):
+def test_one_container_after_the_other_is_fine(api, botpool):
     stop(api, launch(api, botpool, "first", bot=5))
     launch(api, botpool, "second", bot=5)
     assert bots_in_two_containers(api.control.containers()) == []
     assert bots_in_two_meetings(api.control.containers()) == []
 
 
-def test_a_released_container_beside_the_real_one_is_in_no_meeting(api, botpool):
+def test_a_released_container_beside_the_real_one_joins_no_meeting(api, botpool):
     launch(api, botpool, "first", bot=5)
     botpool.released = True
     second = api.create("second")

@@ -23,7 +23,7 @@ def state_file(tmp_path):
     return str(tmp_path / "deep" / "coolify.json")
 
 
-def test_everything_is_there_after_a_restart(state_file, botpool):
+def test_a_restart_restores_everything(state_file, botpool):
     with simulated_coolify(state_file=state_file) as simulator:
         api = PlainApi(simulator)
         uuid = api.create("kept", description="[IDLE] Available")
@@ -39,8 +39,8 @@ def test_everything_is_there_after_a_restart(state_file, botpool):
         api.close()
 
 
-def test_a_bot_goes_on_after_a_restart(state_file, botpool):
-    # Once it has left, its container does not begin again, however long the test takes to look.
+def test_a_bot_continues_after_a_restart(state_file, botpool):
+    # The container must not restart before the test reads its past lives.
     slow = {"state_file": state_file, "speed": 100, "shortest_restart": NEVER}
     with simulated_coolify(**slow) as simulator:
         api = PlainApi(simulator)
@@ -59,7 +59,7 @@ def test_a_bot_goes_on_after_a_restart(state_file, botpool):
     assert botpool.statuses().count("JOINING_CALL") == 1
 
 
-def test_a_deployment_under_way_goes_on_after_a_restart(state_file):
+def test_a_deployment_continues_after_a_restart(state_file):
     with simulated_coolify(state_file=state_file, speed=200) as simulator:
         api = PlainApi(simulator)
         deployment = api.start(api.create())
@@ -72,7 +72,7 @@ def test_a_deployment_under_way_goes_on_after_a_restart(state_file):
         api.close()
 
 
-def test_a_waiting_restart_of_a_container_goes_on(state_file):
+def test_a_container_restart_continues_after_a_restart(state_file):
     with simulated_coolify(state_file=state_file, shortest_restart=0.5) as simulator:
         api = PlainApi(simulator)
         uuid = api.create(max_restart_count=0)
@@ -127,7 +127,7 @@ def command(*arguments):
 
 
 @pytest.mark.slow
-def test_the_command_serves_until_it_is_told_to_stop(state_file):
+def test_the_command_runs_until_sigterm(state_file):
     port = str(free_port())
     arguments = ("--port", port, "--speed", "1000", "--state", state_file, "--token", "8|abc:read")
     began = time.monotonic()
@@ -144,13 +144,13 @@ def test_the_command_serves_until_it_is_told_to_stop(state_file):
 
 
 @pytest.mark.slow
-def test_the_state_outlives_a_kill(state_file):
+def test_the_state_survives_a_kill(state_file):
     port = str(free_port())
     arguments = ("--port", port, "--state", state_file)
     url = f"http://127.0.0.1:{port}"
     with command(*arguments) as process:
         process.stdout.readline()
-        uuid = create_by_hand(url)
+        uuid = create_over_http(url)
         wait_until(lambda: os.path.exists(state_file) and uuid in open_text(state_file))
         process.kill()
     with command(*arguments) as process:
@@ -160,7 +160,7 @@ def test_the_state_outlives_a_kill(state_file):
         process.terminate()
 
 
-def create_by_hand(url):
+def create_over_http(url):
     headers = {"Authorization": f"Bearer {DEFAULT_TOKEN}"}
     answer = requests.post(
         f"{url}/api/v1/applications/dockerimage",
@@ -172,7 +172,7 @@ def create_by_hand(url):
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_one_clear_line():
+def test_a_port_in_use_is_reported_in_one_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with command("--port", port) as process:
@@ -184,15 +184,15 @@ def test_a_port_in_use_is_one_clear_line():
 
 
 @pytest.mark.slow
-def test_a_wrong_token_is_one_clear_line():
+def test_a_malformed_token_is_reported_in_one_line():
     with command("--token", "nonsense") as process:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "'nonsense' is no token" in errors
+    assert "'nonsense' is not a token" in errors
     assert len(errors.strip().splitlines()) == 1
 
 
-def test_its_file_is_for_its_owner_only(state_file):
+def test_only_the_owner_can_read_the_state_file(state_file):
     with simulated_coolify(state_file=state_file):
         pass
     assert Path(state_file).stat().st_mode & 0o777 == 0o600

@@ -1,11 +1,11 @@
-"""Who writes a status, how late, and what Coolify tells by itself."""
+"""Statuses, how late they are, container restarts, and Coolify's webhooks."""
 
 import pytest
 
 from coolify.simulator.settings import DEFAULT_SERVER
 from tests.simulated_coolify import NEVER, PlainApi, simulated_coolify, wait_until
 
-# No agent's pass but the ones that a test asks for.
+# The agent runs only when a test asks for it.
 unreported = pytest.mark.parametrize("simulator", [{"agent_seconds": NEVER}], indirect=True)
 
 
@@ -59,7 +59,7 @@ def test_nothing_starts_or_stops_on_an_unreachable_server(api):
     assert len(api.running(uuid)) == 1
 
 
-def test_the_agent_reports_by_itself(api):
+def test_the_agent_reports_regularly(api):
     uuid = api.create()
     api.control.set_status(uuid, "running:unknown")
     wait_until(lambda: api.status(uuid) == "exited:unhealthy")
@@ -90,11 +90,11 @@ def test_before_4_3_3_a_stop_left_the_status_to_the_agent(api):
     assert api.status(uuid) == "exited:unhealthy"
 
 
-# The restart policy is always unless-stopped
+# Restarts: the policy is always unless-stopped
 
 
-def test_a_bot_that_exits_is_started_again_until_stopped(api):
-    """Its environment is missing here, so it exits each time."""
+def test_a_container_that_exits_restarts_until_it_is_stopped(api):
+    """It has no BOT_DATA, so it exits every time."""
     uuid = api.create(max_restart_count=0)
     api.run(uuid)
     wait_until(lambda: api.get(f"/applications/{uuid}").json()["restart_count"] >= 2)
@@ -106,7 +106,7 @@ def test_a_bot_that_exits_is_started_again_until_stopped(api):
     assert api.control.containers()[0]["lives"] == lives
 
 
-def test_a_container_that_restarts_too_often_is_given_up():
+def test_a_container_that_restarts_too_often_is_removed():
     with simulated_coolify(max_restart_count=2, shortest_restart=0.01) as simulator:
         api = PlainApi(simulator)
         uuid = api.create()
@@ -130,25 +130,25 @@ def webhook(api, botpool):
     return botpool
 
 
-def test_a_failed_deployment_is_told(api, webhook):
+def test_a_failed_deployment_sends_a_webhook(api, webhook):
     api.control.add_fault("pull_fails")
     uuid = api.create()
     deployment = api.start(uuid)
-    [told] = wait_until(lambda: events(webhook))
-    assert told["event"] == "deployment_failed"
-    assert (told["application_uuid"], told["deployment_uuid"]) == (uuid, deployment)
+    [event] = wait_until(lambda: events(webhook))
+    assert event["event"] == "deployment_failed"
+    assert (event["application_uuid"], event["deployment_uuid"]) == (uuid, deployment)
 
 
-def test_a_successful_deployment_is_told_only_when_asked_for(api, webhook):
+def test_a_successful_deployment_sends_a_webhook_only_when_enabled(api, webhook):
     api.run(api.create("silent"))
     api.control.change(webhook_events=["deployment_success"])
-    uuid = api.create("told")
+    uuid = api.create("reported")
     api.run(uuid)
-    [told] = wait_until(lambda: events(webhook))
-    assert (told["event"], told["application_uuid"]) == ("deployment_success", uuid)
+    [event] = wait_until(lambda: events(webhook))
+    assert (event["event"], event["application_uuid"]) == ("deployment_success", uuid)
 
 
-def test_a_server_out_of_reach_is_told_and_its_return_too(api, webhook):
+def test_an_unreachable_server_and_its_return_send_webhooks(api, webhook):
     api.control.set_reachable(False)
     api.control.set_reachable(True)
     wait_until(lambda: len(events(webhook)) == 2)
@@ -159,8 +159,8 @@ def test_a_server_out_of_reach_is_told_and_its_return_too(api, webhook):
     assert {each["server_uuid"] for each in events(webhook)} == {DEFAULT_SERVER}
 
 
-def test_a_restart_limit_is_told(api, webhook):
+def test_a_restart_limit_sends_a_webhook(api, webhook):
     uuid = api.create(max_restart_count=1)
     api.run(uuid)
-    told = wait_until(lambda: events(webhook))[0]
-    assert (told["event"], told["application_uuid"]) == ("restart_limit_reached", uuid)
+    event = wait_until(lambda: events(webhook))[0]
+    assert (event["event"], event["application_uuid"]) == ("restart_limit_reached", uuid)

@@ -20,13 +20,13 @@ def test_each_variable_has_a_preview_twin(api, envs):
     assert [each["is_preview"] for each in api.get(envs).json()] == [False, True]
 
 
-def test_a_key_that_exists_is_a_conflict(api, envs):
+def test_a_duplicate_key_is_a_conflict(api, envs):
     api.post(envs, json={"key": "A", "value": "1"})
     assert api.post(envs, json={"key": "A", "value": "2"}).status_code == 409
 
 
 @pytest.mark.parametrize("key", ["1A", "A B", "", "A-B"])
-def test_a_key_must_be_a_name(api, envs, key):
+def test_a_key_must_be_a_valid_name(api, envs, key):
     response = api.post(envs, json={"key": key, "value": "1"})
     assert response.status_code == 422
     assert list(response.json()["errors"]) == ["key"]
@@ -54,7 +54,7 @@ def test_bulk_creates_and_overwrites(api, envs):
     assert {each["key"]: each["value"] for each in production(api, envs)} == {"A": "2", "B": "3"}
 
 
-def test_bulk_keeps_what_came_before_a_refused_item(api, envs):
+def test_bulk_keeps_the_items_before_a_refused_one(api, envs):
     items = [{"key": "A", "value": "1"}, {"value": "no key"}, {"key": "C", "value": "3"}]
     response = api.patch(f"{envs}/bulk", json={"data": items})
     assert response.status_code == 422
@@ -62,7 +62,7 @@ def test_bulk_keeps_what_came_before_a_refused_item(api, envs):
     assert [each["key"] for each in production(api, envs)] == ["A"]
 
 
-def test_bulk_needs_its_data(api, envs):
+def test_bulk_needs_data(api, envs):
     assert api.patch(f"{envs}/bulk", json={"items": []}).status_code == 400
 
 
@@ -71,14 +71,14 @@ def test_unknown_fields_are_refused(api, envs):
     assert response.json()["errors"] == {"is_secret": ["This field is not allowed."]}
 
 
-def test_a_deleted_variable_takes_its_twin_along(api, envs):
+def test_deleting_a_variable_deletes_its_preview_twin(api, envs):
     uuid = api.post(envs, json={"key": "A", "value": "1"}).json()["uuid"]
     assert api.delete(f"{envs}/{uuid}").status_code == 200
     assert api.get(envs).json() == []
     assert api.delete(f"{envs}/{uuid}").status_code == 404
 
 
-def test_values_are_shown_only_with_the_ability_for_it():
+def test_values_are_shown_only_with_read_sensitive():
     plain = Token("5|plain", frozenset({"read"}))
     seeing = Token("6|seeing", frozenset({"read", "read:sensitive"}))
     with simulated_coolify(tokens=[Token(), plain, seeing]) as simulator:
@@ -106,7 +106,7 @@ def test_values_are_shown_only_with_the_ability_for_it():
         ("eyJhIjogMX0=", True, "eyJhIjogMX0="),
     ],
 )
-def test_raw_json_is_corrupted_on_its_way_to_the_container(value, is_literal, seen):
+def test_raw_json_reaches_the_container_damaged(value, is_literal, seen):
     variable = EnvironmentVariable(
         id=1,
         uuid="u",
