@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --seed 1 --minutes 5`: everything is broken; nothing may be lost."""
+"""`python -m tests.chaos --seed 1 --minutes 5`: break everything and check that nothing is lost."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ def main() -> int:
     if options.report is not None:
         _write(options.report, outcome, seed=options.seed)
     if outcome.violations:
-        print("\nWhat was broken:", *outcome.told, sep="\n    ")
+        print("\nWhat was broken:", *outcome.log, sep="\n    ")
         print(f"\n{len(outcome.violations)} violations:", *outcome.violations, sep="\n  - ")
         return 1
     print("\nNothing was lost, doubled, cut short or stuck.")
@@ -28,8 +28,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--report", type=Path, help="write the figures here, as JSON")
-    parser.add_argument("--logs", type=Path, help="keep the logs of all processes here")
+    parser.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
+    parser.add_argument(
+        "--logs", type=Path, help="copy the logs of all processes to this directory"
+    )
     return parser.parse_args()
 
 

@@ -1,15 +1,15 @@
-"""Proves from the evidence that nothing went wrong that must not, whatever was broken meanwhile.
+"""Checks the evidence of a run: Botpool kept its promises, whatever was broken.
 
-Each claim is a function that yields what speaks against it. Where Coolify itself lied, the claims
-say what can be asked of Botpool:
+Each claim is a function that yields its violations. Coolify's own lies limit what a claim can ask
+of Botpool:
 
 - A bot is never in two meetings at once, whatever Coolify says.
-- There are never two containers for a bot at once, except where Coolify forgot an application
-  and left its container running: of that one nobody can know. It finds itself unassigned at its
-  first call, so the claim above holds for it, too.
-- A container in whose meeting a bot is may be taken away only if the bot's end came first, by its
-  client, an operator, or itself; or because it was silent for as long as that takes, or its
-  container was down. A bot that lived and could call is never given up.
+- A bot never has two containers at once. The exception is a container that Coolify left running
+  when it forgot the application: Botpool cannot know of it. At its first call that container
+  learns that it is unassigned, so it never joins a meeting.
+- A container with a bot in a meeting is removed only after the bot has ended: by its client, by
+  an operator, by itself, after its heartbeat timeout, or because its container was down. A bot
+  that runs and can call is never given up.
 """
 
 import itertools
@@ -24,16 +24,16 @@ from tests.chaos.evidence import ENDS, Bot, Event, Evidence
 BY_BOTPOOL = ("stopped", "application deleted", "replaced by a new deployment")
 IN_MEETING = ("JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL")
 CONTAINER_EVIDENCE = scale.TIMES["CONTAINER_EVIDENCE"] / 1000
-# Between the look at the line and the line of history that follows from it.
+# The time between reading the queue and writing the history row of the assignment.
 BLINK = 0.5
-LATE = "chaos:late"  # the witnesses, where they act on an outdated reading
+LATE = "chaos:late"  # the witnesses' actor when they act on outdated data
 
 
 def violations(evidence: Evidence) -> list[str]:
     claims = (
         every_accepted_bot_ended_exactly_once,
-        nobody_was_accepted_without_asking,
-        bots_end_for_reasons_that_are_there,
+        every_bot_has_one_request,
+        every_reason_to_end_is_true,
         no_bot_in_two_places,
         no_slot_with_two_bots,
         no_container_without_assignment,
@@ -44,7 +44,7 @@ def violations(evidence: Evidence) -> list[str]:
         no_write_under_a_lost_lease,
         no_slot_was_moved_too_late,
     )
-    return [f"{told}" for claim in claims for told in claim(evidence)]
+    return [violation for claim in claims for violation in claim(evidence)]
 
 
 def _with_history(evidence: Evidence, text: str, *bot_ids: int) -> str:
@@ -64,29 +64,29 @@ def every_accepted_bot_ended_exactly_once(evidence: Evidence) -> Iterator[str]:
         elif len(ends) != 1 or evidence.bots[bot_id].status != ends[0].to_status:
             yield _with_history(evidence, f"bot {bot_id} ended {len(ends)} times", bot_id)
     for refused in evidence.clients.refused:
-        yield f"a client was refused or never answered: {refused}"
+        yield f"a client's request was refused or never answered: {refused}"
 
 
-def nobody_was_accepted_without_asking(evidence: Evidence) -> Iterator[str]:
-    """Clients ask again after a lost answer, with the same Idempotency-Key: for one bot only."""
+def every_bot_has_one_request(evidence: Evidence) -> Iterator[str]:
+    """A client that retries with the same Idempotency-Key gets the same bot."""
     ids = [accepted.bot_id for accepted in evidence.clients.accepted]
     if len(set(ids)) != len(ids):
-        yield f"two wishes were answered with one bot: {sorted(ids)}"
+        yield f"two requests were answered with one bot: {sorted(ids)}"
     for bot_id in sorted(set(evidence.bots) - set(ids)):
-        yield _with_history(evidence, f"nobody knows of bot {bot_id}", bot_id)
+        yield _with_history(evidence, f"no client asked for bot {bot_id}", bot_id)
 
 
-def bots_end_for_reasons_that_are_there(evidence: Evidence) -> Iterator[str]:
+def every_reason_to_end_is_true(evidence: Evidence) -> Iterator[str]:
     clients = evidence.clients
     released = {name for _, name in clients.released}
     for bot in evidence.bots.values():
         if bot.status == "CANCELLED" and bot.id not in clients.cancelled:
-            yield _with_history(evidence, f"bot {bot.id}: nobody cancelled it", bot.id)
+            yield _with_history(evidence, f"bot {bot.id}: no client cancelled it", bot.id)
         by_operator = bot.failure_reason.startswith("Released by operator")
         if by_operator and bot.slot_name not in released:
-            yield _with_history(evidence, f"bot {bot.id}: nobody released its slot", bot.id)
+            yield _with_history(evidence, f"bot {bot.id}: no operator released its slot", bot.id)
         if bot.failure_reason.startswith("waited ") and _waited(evidence, bot) < bot.queue_timeout:
-            yield _with_history(evidence, f"bot {bot.id} expired before its time", bot.id)
+            yield _with_history(evidence, f"bot {bot.id} expired before its queue timeout", bot.id)
 
 
 def _waited(evidence: Evidence, bot: Bot) -> float:
@@ -112,7 +112,7 @@ def no_slot_with_two_bots(evidence: Evidence) -> Iterator[str]:
     for each in evidence.transitions:
         held = holders.get(each.slot_id)
         if each.is_assignment and held is not None:
-            yield f"{each.slot_name} was given away while it was held:\n      {held}\n      {each}"
+            yield f"{each.slot_name} was assigned while it was held:\n      {held}\n      {each}"
         if numbers.setdefault(each.slot_id, each.slot_name) != each.slot_name:
             yield f"slot {each.slot_id} has two names: {numbers[each.slot_id]}, {each.slot_name}"
         if each.is_assignment:
@@ -131,7 +131,7 @@ def no_slot_with_two_bots(evidence: Evidence) -> Iterator[str]:
 
 
 def no_container_without_assignment(evidence: Evidence) -> Iterator[str]:
-    given = {
+    assigned = {
         (each.slot_name, each.bot_id, each.epoch)
         for each in evidence.transitions
         if each.is_assignment
@@ -139,11 +139,11 @@ def no_container_without_assignment(evidence: Evidence) -> Iterator[str]:
     names = {each.coolify_uuid: each.slot_name for each in evidence.transitions}
     for each in evidence.containers:
         if each["bot_id"] is None:
-            yield f"container {each['id']} of {each['application_uuid']} knows no bot"
+            yield f"container {each['id']} of {each['application_uuid']} has no bot"
             continue
-        told = (names.get(each["application_uuid"], "?"), int(each["bot_id"]), each["epoch"])
-        if told not in given:
-            text = f"container {each['id']} ran as {told}, which was never assigned"
+        identity = (names.get(each["application_uuid"], "?"), int(each["bot_id"]), each["epoch"])
+        if identity not in assigned:
+            text = f"container {each['id']} ran as {identity}, which was never assigned"
             yield _with_history(evidence, text, int(each["bot_id"]))
 
 
@@ -152,7 +152,7 @@ def no_container_without_assignment(evidence: Evidence) -> Iterator[str]:
 
 def no_live_meeting_was_stopped(evidence: Evidence) -> Iterator[str]:
     for container in evidence.containers:
-        if _was_cut_short(container) and not _cut_by_us(evidence, container):
+        if _was_cut_short(container) and not _cut_by_havoc(evidence, container):
             bot_id = int(container["bot_id"])
             end = evidence.end_of(bot_id)
             ended_before = end is not None and end.at <= container["ended_at"]
@@ -165,13 +165,13 @@ def _was_cut_short(container: dict[str, Any]) -> bool:
     return (
         last is not None
         and container["end_reason"] in BY_BOTPOOL
-        and last["reason"] == container["end_reason"]  # it ran until then
+        and last["reason"] == container["end_reason"]  # it ran until it was removed
         and last["reported"] in IN_MEETING
         and not last["toldToLeave"]
     )
 
 
-def _cut_by_us(evidence: Evidence, container: dict[str, Any]) -> bool:
+def _cut_by_havoc(evidence: Evidence, container: dict[str, Any]) -> bool:
     deleted = container["end_reason"] == "application deleted"
     return deleted and container["application_uuid"] in evidence.havoc.deleted
 
@@ -187,18 +187,18 @@ def _may_end_a_meeting(evidence: Evidence, container: dict[str, Any], end: Event
 
 
 def no_living_bot_was_given_up(evidence: Evidence) -> Iterator[str]:
-    """Failed for its silence although it lived, without a break, for as long as that takes."""
+    """A bot whose container ran for the whole timeout does not fail for silence."""
     windows = {"Heartbeat lost": scale.HEARTBEAT_TIMEOUT, "Container gone": CONTAINER_EVIDENCE}
     for bot in evidence.bots.values():
         kind = bot.failure_reason.split(":")[0]
         if kind not in windows or bot.ended_at is None:
             continue
         begin, end = bot.ended_at - windows[kind], bot.ended_at
-        if any(_lived(each, begin, end) for each in evidence.containers_of[bot.id]):
-            yield _with_history(evidence, f"bot {bot.id} lived and was given up", bot.id)
+        if any(_ran(each, begin, end) for each in evidence.containers_of[bot.id]):
+            yield _with_history(evidence, f"bot {bot.id} was running and was given up", bot.id)
 
 
-def _lived(container: dict[str, Any], begin: float, end: float) -> bool:
+def _ran(container: dict[str, Any], begin: float, end: float) -> bool:
     if container["plan"].get("name") == "silent":
         return False
     present = (container["life_started_at"], container["ended_at"] or 1e12, container["joined_at"])
@@ -220,24 +220,24 @@ def one_cold_pull_at_a_time(evidence: Evidence) -> Iterator[str]:
 
 
 def queue_order_was_kept(evidence: Evidence) -> Iterator[str]:
-    """Whoever got a slot went ahead of nobody whose turn was earlier and who stood in line."""
+    """A bot that gets a slot overtakes no bot in the queue with an earlier turn."""
     waits = _waits_by_platform(evidence)
     for event in evidence.events:
         if event.to_status == "DEPLOYING":
             bot = evidence.bots[event.bot_id]
             for other, begin, end in waits[bot.platform]:
-                stood = begin < event.at - BLINK and end > event.committed
-                if other.id != bot.id and stood and _turn(other) < _turn(bot):
-                    text = f"bot {bot.id} went ahead of bot {other.id}"
+                was_waiting = begin < event.at - BLINK and end > event.committed
+                if other.id != bot.id and was_waiting and _turn(other) < _turn(bot):
+                    text = f"bot {bot.id} overtook bot {other.id}"
                     yield _with_history(evidence, text, bot.id, other.id)
 
 
 def _waits_by_platform(evidence: Evidence) -> dict[str, list[tuple[Bot, float, float]]]:
-    """From when on others could see each waiter in line, and until when it stood there."""
+    """For each wait: the bot, when its queue entry became visible, and when the wait ended."""
     waits: dict[str, list[tuple[Bot, float, float]]] = defaultdict(list)
     for bot in evidence.bots.values():
-        told = evidence.events_of[bot.id]
-        for event, following in zip(told, [*told[1:], None], strict=True):
+        events = evidence.events_of[bot.id]
+        for event, following in zip(events, [*events[1:], None], strict=True):
             if event.to_status == "QUEUED":
                 expired = event.at + bot.queue_timeout
                 end = min(following.at, expired) if following else expired
@@ -253,10 +253,10 @@ def _turn(bot: Bot) -> float:
 
 
 def no_write_under_a_lost_lease(evidence: Evidence) -> Iterator[str]:
-    """Each holder writes once, and each acquisition raises the fence."""
+    """Each holder writes once, and each acquisition increments the fence."""
     for before, after in itertools.pairwise(evidence.fences):
         if after <= before:
-            yield f"a witness wrote with fence {after} when fence {before} had written already"
+            yield f"a witness wrote with fence {after} after fence {before} had written"
 
 
 def no_slot_was_moved_too_late(evidence: Evidence) -> Iterator[str]:

@@ -1,5 +1,7 @@
-"""Those who use Botpool during the chaos: clients who ask for bots and cancel some, and an
-operator who now and then releases a slot. What each will do is drawn from the seed beforehand."""
+"""The users during the chaos: clients request and cancel bots, an operator releases slots.
+
+What each of them does is drawn from the seed beforehand.
+"""
 
 import random
 import threading
@@ -36,10 +38,10 @@ MEETINGS = {
 
 @dataclass(frozen=True)
 class Wish:
-    """One bot, as its client wants it."""
+    """A client's request for one bot."""
 
     number: int
-    at: float  # seconds after the beginning
+    at: float  # seconds after the start of the run
     platform: str
     simulate: dict[str, Any]
     priority: int
@@ -62,7 +64,7 @@ def draw_wishes(dice: random.Random, *, seconds: float, per_second: float) -> li
     wishes: list[Wish] = []
     at = 0.0
     while at < seconds:
-        # A crowd at the beginning, on an empty pool; then mostly one by one, sometimes a team.
+        # Many at the start, on an empty pool; then mostly one by one, sometimes six at once.
         for _ in range(dice.choice((1, 1, 1, 1, 1, 6)) if wishes else ON_THE_HOUR):
             wishes.append(_draw_wish(dice, number=len(wishes), at=at))
         at += dice.expovariate(per_second / 1.8)
@@ -108,35 +110,35 @@ class Clients:
     def fulfil(
         self, wishes: list[Wish], *, releases: list[tuple[float, int]]
     ) -> Callable[[], None]:
-        """Begin; the answer waits until the last wish has been answered."""
+        """Start the requests; call the returned function to wait until all are answered."""
         begin = time.monotonic()
         pool = ThreadPoolExecutor(CALLERS, thread_name_prefix="client")
-        deeds: list[tuple[float, Callable[[], None]]] = [
+        actions: list[tuple[float, Callable[[], None]]] = [
             (wish.at, lambda wish=wish: self._ask(wish)) for wish in wishes
         ]
-        deeds += [(at, lambda number=number: self._release(number)) for at, number in releases]
+        actions += [(at, lambda number=number: self._release(number)) for at, number in releases]
         timer = threading.Thread(
-            target=self._in_time, args=(sorted(deeds, key=lambda deed: deed[0]), begin, pool)
+            target=self._in_time, args=(sorted(actions, key=lambda action: action[0]), begin, pool)
         )
         timer.start()
 
         def wait() -> None:
             timer.join()
             pool.shutdown()
-            for deed in self.under_way:
-                deed.result()
+            for action in self.under_way:
+                action.result()
 
         return wait
 
     def _in_time(
         self,
-        deeds: list[tuple[float, Callable[[], None]]],
+        actions: list[tuple[float, Callable[[], None]]],
         begin: float,
         pool: ThreadPoolExecutor,
     ) -> None:
-        for at, deed in deeds:
+        for at, action in actions:
             time.sleep(max(0.0, begin + at - time.monotonic()))
-            self.under_way.append(pool.submit(deed))
+            self.under_way.append(pool.submit(action))
 
     def _ask(self, wish: Wish) -> None:
         asked_at = time.time()
@@ -144,9 +146,9 @@ class Clients:
             "POST", "/bots", json=wish.body, headers={"Idempotency-Key": f"wish-{wish.number}"}
         )
         if answer is None or answer.status_code != 201:
-            told = "no answer" if answer is None else f"{answer.status_code} {answer.text[:200]}"
+            why = "no answer" if answer is None else f"{answer.status_code} {answer.text[:200]}"
             with self.lock:
-                self.refused.append(f"wish {wish.number}: {told}")
+                self.refused.append(f"request {wish.number}: {why}")
             return
         bot_id = int(answer.json()["bot"]["id"])
         with self.lock:
@@ -161,7 +163,7 @@ class Clients:
         self._call("POST", f"/bots/{bot_id}/cancel")
 
     def _release(self, number: int) -> None:
-        """Release one of the slots that hold a bot at this moment."""
+        """Release one of the slots that hold a bot now."""
         answer = self._call("GET", "/slots")
         slots = answer.json()["slots"] if answer is not None and answer.ok else []
         held = sorted(slot["slotName"] for slot in slots if slot["status"] in ("busy", "deploying"))
@@ -175,7 +177,7 @@ class Clients:
     def _call(
         self, method: str, path: str, *, role: str = "client", **arguments: Any
     ) -> requests.Response | None:
-        """Try until it is answered: whoever asks for a bot wants to know."""
+        """Retry until the call is answered, for at most LONGEST_TRY seconds."""
         headers = {"Authorization": f"Bearer {self.keys[role]}", **arguments.pop("headers", {})}
         give_up_at = time.monotonic() + LONGEST_TRY
         while time.monotonic() < give_up_at:

@@ -1,6 +1,6 @@
-"""What is left after a run: the histories in the database and the simulator's own record.
+"""The evidence of a run: the histories in the database and the simulator's record.
 
-Read with plain SQL and as plain values: nothing of Botpool's own logic is asked.
+It is read with plain SQL into plain values, without Botpool's own code.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ class Bot:
 
 @dataclass(frozen=True)
 class Event:
-    """A line of a bot's history; `committed` is when it became true for all others."""
+    """A row of a bot's history; `committed` is when other transactions could see it."""
 
     id: int
     bot_id: int
@@ -82,11 +82,11 @@ class Evidence:
     transitions: list[Transition]
     containers: list[dict[str, Any]]
     pulls: list[dict[str, Any]]
-    told: list[dict[str, Any]]
+    coolify_events: list[dict[str, Any]]
     clients: Clients
     havoc: Havoc
-    fences: list[int]  # under which the witnesses wrote, in the order in which they did
-    late: list[str]  # what they tried on an outdated reading
+    fences: list[int]  # with which the witnesses wrote, in order of writing
+    late: list[str]  # what the witnesses tried on outdated data
 
     def __post_init__(self) -> None:
         self.events_of: dict[int, list[Event]] = defaultdict(list)
@@ -117,9 +117,9 @@ class Evidence:
         return [text for _, text in sorted(lines)]
 
     def survivors(self) -> set[int]:
-        """Containers that lived on when Coolify forgot their application: a lie of Coolify's."""
+        """The ids of containers that outlived their application, which Coolify no longer shows."""
         deleted: dict[str, float] = {}
-        for each in self.told:
+        for each in self.coolify_events:
             if each["kind"] == "application deleted":
                 deleted.setdefault(each["application"], each["at"])
         return {
@@ -138,7 +138,7 @@ def collect(fleet: Fleet, clients: Clients, havoc: Havoc) -> Evidence:
         transitions=_transitions(fleet),
         containers=record["containers"],
         pulls=record["pulls"],
-        told=record["events"],
+        coolify_events=record["events"],
         clients=clients,
         havoc=havoc,
         fences=[row[0] for row in fleet.ask("SELECT fence FROM chaos_witness ORDER BY id")],

@@ -1,4 +1,4 @@
-"""Two nodes of Botpool around one PostgreSQL and one simulated Coolify, all of it breakable."""
+"""Two nodes of Botpool around one PostgreSQL and one simulated Coolify."""
 
 import os
 import random
@@ -24,7 +24,7 @@ from tests.chaos.skew import with_skewed_clock
 from tests.processes import ROOT, free_port, wait_until
 
 NODES = 2
-# By how many seconds the clock of the second node is wrong: that is minutes to days of operation.
+# Seconds by which the second node's clock is wrong. At 60 times the speed, 3600 s are 2.5 days.
 SKEWS = (0, 45, -45, 3600, -3600)
 WEB_PATIENCE = 3.0
 WITNESS_TABLES = """
@@ -50,7 +50,7 @@ class Fleet:
         return [member for member in self.keeper.members if member.name.startswith(word)]
 
     def ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Past the gates, straight to the server."""
+        """Query PostgreSQL directly, not through a gate."""
         return ask(self.server, sql, *parameters)
 
     def end_all_connections(self) -> None:
@@ -69,7 +69,7 @@ class Fleet:
         self.server.start(throw_away=True)
 
     def logged(self, *words: str) -> list[str]:
-        """The lines of all logs in which one of these words occurs."""
+        """The log lines that contain one of these words."""
         return [
             f"{file.stem}: {line.strip()}"
             for file in sorted((self.directory / "logs").glob("*.log"))
@@ -120,7 +120,7 @@ def running_fleet(directory: Path, *, seed: int) -> Iterator[Fleet]:
 
 
 def _prepare_postgres(server: postgres.Server) -> None:
-    """A kill must lose no commit, and the checker wants to know when each was made."""
+    """Lose no commit when PostgreSQL is killed, and record commit times for the checker."""
     ask(server, "ALTER SYSTEM SET synchronous_commit = on")
     ask(server, "ALTER SYSTEM SET track_commit_timestamp = on")
     server.stop()
@@ -192,7 +192,7 @@ def _gates_and_nodes(
         own = {**environment, "DATABASE_URL": f"postgres://botpool@127.0.0.1:{gate_port}/botpool"}
         if number == NODES and skew:
             own |= with_skewed_clock(directory, seconds=skew)
-        for name, command in _parts(port).items():
+        for name, command in _processes(port).items():
             name = f"{name} {number}"
             yield Member(name=name, command=command, environment=own, log=with_log(logs, name))
 
@@ -213,7 +213,7 @@ def _gate(
     return Member(name=name, command=command, environment=environment, log=with_log(logs, name))
 
 
-def _parts(web_port: int) -> dict[str, list[str]]:
+def _processes(web_port: int) -> dict[str, list[str]]:
     gunicorn = [sys.executable, "-m", "gunicorn", "botpool.wsgi:application"]
     gunicorn += ["--bind", f"127.0.0.1:{web_port}", "--workers", "1", "--threads", "4"]
     gunicorn += ["--timeout", "10", "--chdir", str(ROOT), "--no-control-socket"]

@@ -1,9 +1,8 @@
-"""A stretch of network that can be cut: passes connections on to one of several addresses.
+"""A network link that can be broken: a TCP proxy to one of several addresses.
 
-A process of its own, so that a cut is a signal: frozen (SIGSTOP) it swallows everything without a
-word, killed it resets every connection, and SIGUSR1 makes it slow until SIGUSR2. With `--patience`
-it is a load balancer in front of web servers: one that does not answer in time is passed over for
-a while.
+It runs as its own process, and signals break it. SIGSTOP freezes it: packets vanish silently.
+SIGKILL resets every connection. SIGUSR1 makes it slow until SIGUSR2. With `--patience` it is a
+load balancer: it skips a server that does not answer in time for a while.
 """
 
 import argparse
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 PIECE = 65536
 PASSED_OVER_FOR = 2.0
-SLOW_BY = 0.25  # seconds for each piece, in either direction
+SLOW_BY = 0.25  # seconds per piece, in each direction
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -98,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--to", action="append", required=True, help="host:port or a socket's path")
+    parser.add_argument("--to", action="append", required=True, help="host:port or a socket path")
     parser.add_argument("--patience", type=float, help="seconds to wait for the first answer")
     options = parser.parse_args()
     asyncio.run(Gate(options.to, patience=options.patience).serve(options.host, options.port))

@@ -1,4 +1,4 @@
-"""What goes wrong, drawn from the seed: a list of blows, each with its moment and its length."""
+"""What is broken during a run: blows drawn from the seed, each with a time and a duration."""
 
 import random
 import threading
@@ -27,20 +27,20 @@ class Blow:
     at: float
     kind: str
     seconds: float
-    luck: float  # from 0 to 1: which of several victims, and how badly
+    luck: float  # from 0 to 1: selects the victim and the severity
 
 
 @dataclass
 class Havoc:
     fleet: Fleet
     done: Counter[str] = field(default_factory=Counter)
-    told: list[str] = field(default_factory=list)
-    deleted: set[str] = field(default_factory=set)  # applications, by us
-    crashed: set[str] = field(default_factory=set)  # applications whose containers we crashed
+    log: list[str] = field(default_factory=list)
+    deleted: set[str] = field(default_factory=set)  # applications deleted by a blow
+    crashed: set[str] = field(default_factory=set)  # applications whose container a blow crashed
     begin: float = 0.0
 
     def strike(self, blows: list[Blow]) -> None:
-        """Deal all blows, each in its time. Those that last run beside the others."""
+        """Deal each blow at its time. Blows may overlap."""
         self.begin = time.monotonic()
         under_way: list[threading.Thread] = []
         for blow in blows:
@@ -52,12 +52,12 @@ class Havoc:
             thread.join()
 
     def _deal(self, blow: Blow) -> None:
-        self.told.append(f"{blow.at:6.1f} s  {blow.kind} for {blow.seconds:.1f} s")
+        self.log.append(f"{blow.at:6.1f} s  {blow.kind} for {blow.seconds:.1f} s")
         BLOWS[blow.kind].deal(self, blow)
         self.done[blow.kind] += 1
 
     def make_good(self) -> None:
-        """Take all faults away: from here on everything could work."""
+        """Remove all faults."""
         self.fleet.control.clear_faults()
         for server in scale.SERVERS:
             self.fleet.control.set_reachable(True, server=server)
@@ -74,7 +74,7 @@ class Havoc:
         self.fleet.control.remove_fault(number)
 
     def fault_some_times(self, blow: Blow, kind: str, **fields: Any) -> None:
-        """Strikes its next victims, whenever they come."""
+        """The fault hits the next one to three victims, whenever they come."""
         self.fleet.control.add_fault(kind, times=1 + round(2 * blow.luck), **fields)
 
     def restart_coolify(self, blow: Blow) -> None:
@@ -91,11 +91,11 @@ class Havoc:
         if running:
             application = pick(running, blow)["application_uuid"]
             self.crashed.add(application)
-            with suppress(ValueError):  # it has ended by itself meanwhile
+            with suppress(ValueError):  # the container has ended meanwhile
                 self.fleet.control.crash_container(application)
 
     def delete_application(self, blow: Blow) -> None:
-        """Somebody tidies up in Coolify's own page. The container may survive it."""
+        """Delete an application as if by hand in Coolify. Its container may survive."""
         applications = self.fleet.control.state()["applications"]
         if applications:
             uuid = pick(applications, blow)["uuid"]
@@ -123,9 +123,11 @@ class Havoc:
         member.thaw()
 
     def pause_node(self, blow: Blow) -> None:
-        """As a virtual machine is that is being moved. Its statements took long before, so that it
-        is most likely paused between two of them, or with one on its way: what it read is long
-        outdated when it writes."""
+        """Pause a whole node, as when its virtual machine is moved.
+
+        Its SQL statements are slow before the pause, so it is probably paused between reading and
+        writing: what it read is outdated when it writes.
+        """
         gate = self._victim("gate to postgres", blow)
         number = gate.name.split()[-1]
         node = [member for member in self.fleet.members("") if member.name.split()[-1] == number]
@@ -150,7 +152,7 @@ class Havoc:
     # --- PostgreSQL ----------------------------------------------------------------------------
 
     def end_connections(self, blow: Blow) -> None:
-        with suppress(Exception):  # it may be down already
+        with suppress(Exception):  # PostgreSQL may be down
             self.fleet.end_all_connections()
 
     def restart_postgres(self, blow: Blow) -> None:
@@ -197,7 +199,7 @@ BLOWS: dict[str, Kind] = {
     "Coolify answers 503 to stops": _answers("error", STOPS, status=503),
     "Coolify answers 429": _answers("error", ANYWHERE, status=429, retry_after=1),
     "Coolify is slow": _answers("latency", ANYWHERE, seconds=1.0),
-    "Coolify is out of reach": Kind(
+    "Coolify is unreachable": Kind(
         lambda havoc, blow: havoc.fault_for(2 * blow.seconds, "reset_before")
     ),
     "answers to starts are lost": _answers("reset_after", STARTS),
@@ -213,7 +215,7 @@ BLOWS: dict[str, Kind] = {
     "a pull fails": _work("pull_fails", weight=2),
     "a stop is ignored": _work("stop_ignored", weight=2),
     "a container survives its application": _work("container_survives"),
-    "a cancelling answers 500": _work("cancel_answers_500"),
+    "a cancellation answers 500": _work("cancel_answers_500"),
     "statuses freeze": _lasting("statuses_freeze"),
     "running containers are overlooked": _work("container_overlooked", weight=3),
     "the API is disabled": _lasting("api_disabled"),
@@ -235,9 +237,9 @@ BLOWS: dict[str, Kind] = {
     "a web server is killed": Kind(lambda h, b: h.kill(b, "web")),
     "a web server's child is killed": Kind(lambda h, b: h.kill_child(b, "web")),
     "a web server is frozen": Kind(lambda h, b: h.freeze(b, "web"), 1),
-    "the web is out of reach": Kind(lambda h, b: h.freeze(b, "gate to web"), 1),
+    "the web is unreachable": Kind(lambda h, b: h.freeze(b, "gate to web"), 1),
     "connections to the web break": Kind(lambda h, b: h.kill(b, "gate to web"), 1),
-    "PostgreSQL is out of reach of a node": Kind(lambda h, b: h.freeze(b, "gate to postgres")),
+    "PostgreSQL is unreachable for a node": Kind(lambda h, b: h.freeze(b, "gate to postgres")),
     "PostgreSQL is slow for a node": Kind(Havoc.slow_postgres),
     "a node's connections to PostgreSQL break": Kind(lambda h, b: h.kill(b, "gate to postgres")),
     "all connections to PostgreSQL are ended": Kind(Havoc.end_connections, 3),

@@ -1,4 +1,4 @@
-"""The processes of the fleet: each can be killed, frozen and thawed, and is started again."""
+"""The processes of the fleet, which can be killed, frozen and thawed, and are restarted."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import psutil
 
 from tests.processes import ROOT
 
-STARTED_AGAIN_AFTER = 1.0
+RESTARTED_AFTER = 1.0
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Member:
         self.starts += 1
 
     def family(self) -> list[psutil.Process]:
-        """The process itself first, then all that it started."""
+        """The process itself, then its descendants."""
         with suppress(psutil.NoSuchProcess):
             if self.process is not None:
                 leader = psutil.Process(self.process.pid)
@@ -52,20 +52,20 @@ class Member:
         return []
 
     def kill(self) -> None:
-        """All at once: halted first, so that none of them starts another one meanwhile."""
+        """Kill the whole family. Stop it first: no member may start another process meanwhile."""
         send(signal.SIGSTOP, self.family())
         send(signal.SIGKILL, self.family())
 
     def kill_leader(self) -> None:
-        """What it started has to see for itself that it is alone."""
+        """Kill the process only; its children must notice that it is gone."""
         send(signal.SIGKILL, self.family()[:1])
 
     def freeze(self) -> None:
-        """Until as many thaws have come: several blows may freeze it at a time."""
+        """Freeze until `thaw` is called as often: several blows may freeze a member at once."""
         with self.lock:
             self.freezes += 1
             family = self.family()
-            # Some may be frozen from before, and have lost their leader since.
+            # Keep processes frozen earlier: they may have lost their leader and left the family.
             self.frozen += family
             send(signal.SIGSTOP, family)
 
@@ -87,7 +87,7 @@ def send(number: signal.Signals, processes: list[psutil.Process]) -> None:
 
 
 class Keeper:
-    """Starts again what has ended, after a moment, as an init system does."""
+    """Restarts members that have ended, as an init system does."""
 
     def __init__(self, members: list[Member]) -> None:
         self.members = members
@@ -116,14 +116,14 @@ class Keeper:
     def _keep(self) -> None:
         while not self.done.wait(0.1):
             for member in self.members:
-                self._look_after(member)
+                self._restart_if_ended(member)
 
-    def _look_after(self, member: Member) -> None:
+    def _restart_if_ended(self, member: Member) -> None:
         if not member.has_ended():
             return
         now = time.monotonic()
         member.ended_at = member.ended_at or now
-        if now - member.ended_at > STARTED_AGAIN_AFTER:
+        if now - member.ended_at > RESTARTED_AFTER:
             member.start()
 
 
@@ -133,6 +133,6 @@ def with_log(directory: Path, name: str) -> Path:
 
 
 def clean_environment() -> dict[str, str]:
-    """Nothing of whoever started us decides how the fleet is set up."""
+    """An environment without the caller's own Botpool settings."""
     kept = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
     return {name: os.environ[name] for name in kept if name in os.environ}

@@ -1,10 +1,10 @@
-"""`python -m tests.chaos.mutations`: every guard is taken out once, and a scenario has to notice.
+"""`python -m tests.chaos.mutations`: remove each safeguard in turn; a test must fail.
 
-A guard is taken out of a copy of the source, never of the source itself: there is no switch in
-the product. Each scenario is a part of the test suite and passes on the source as it is.
+A safeguard is removed from a copy of the source: the product has no switch for it. The scenarios
+are tests of the suite, and pass on the unchanged source.
 
-With `--chaos` no scenario is aimed at the guard: a run of chaos has to notice, of as many seeds
-as it takes. That is done for the guards behind which no other stands.
+With `--chaos`, a run of the chaos must find a violation instead, with one of CHAOS_SEEDS. Only
+safeguards without a second one behind them are tried this way.
 """
 
 import argparse
@@ -23,7 +23,7 @@ COPIED = (
     "static", "templates", "tests",
 )  # fmt: skip
 FILES = ("manage.py", "pyproject.toml")
-TESTS_FAILED = 1  # pytest's exit code; any other means that it could not try
+TESTS_FAILED = 1  # pytest's exit code; any other error means that the tests did not run
 PATIENCE = 280
 CHAOS_SEEDS = range(1, 9)
 CHAOS_MINUTES = 5
@@ -38,16 +38,16 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mutation:
-    guard: str
+    safeguard: str
     edits: tuple[Edit, ...]
     scenarios: tuple[str, ...]
     chaos_notices: bool = False
 
 
 def _one(
-    guard: str, file: str, old: str, new: str, *scenarios: str, chaos_notices: bool = False
+    safeguard: str, file: str, old: str, new: str, *scenarios: str, chaos_notices: bool = False
 ) -> Mutation:
-    return Mutation(guard, (Edit(file, old, new),), scenarios, chaos_notices)
+    return Mutation(safeguard, (Edit(file, old, new),), scenarios, chaos_notices)
 
 
 _LATE_RELEASE = (
@@ -117,7 +117,7 @@ MUTATIONS = (
         chaos_notices=True,
     ),
     _one(
-        "only a warm image holds nobody up",
+        "only a warm image lets every deployment start",
         "pool/controller/images.py",
         "        .filter(_is_warm())\n",
         "",
@@ -150,14 +150,14 @@ MUTATIONS = (
         chaos_notices=True,
     ),
     _one(
-        "a heartbeat speaks against what Coolify shows",
+        "a heartbeat outweighs Coolify's status",
         "pool/reconciler/findings.py",
         "seen.contradicted_at is not None and seen.contradicted_at > finding.first_seen_at",
         "False",
         f"{_CONTAINERS}::test_a_heartbeat_beats_a_stale_status",
     ),
     _one(
-        "a short list is not believed",
+        "a short list is not trusted",
         "pool/reconciler/reconcile.py",
         "    return names if is_too_many(len(names), of=slots.count()) else []",
         "    return names[:0]",
@@ -165,14 +165,14 @@ MUTATIONS = (
         f"{_CONTAINERS}::test_a_short_list_is_told_to_the_operator",
     ),
     _one(
-        "after an outage every clock starts afresh",
+        "after an outage all heartbeat timeouts start again",
         "pool/reconciler/heartbeats.py",
         "silent_since = max(last_sign_of_life(slot, bot), hearing_since)",
         "silent_since = last_sign_of_life(slot, bot)",
         "tests/pool/reconciler/test_heartbeats.py::test_after_an_outage_every_clock_starts_afresh",
     ),
     _one(
-        "a pass that would touch too many touches none",
+        "a mass repair is stopped",
         "pool/reconciler/reconcile.py",
         "    if not is_too_many(len(touched), of=held):\n",
         "    if touched is not None:\n",
@@ -195,7 +195,7 @@ MUTATIONS = (
         "test_a_lost_answer_to_the_creation_does_not_make_a_second_application",
     ),
     _one(
-        "a stop is not repeated while the container is seen to be gone",
+        "a stop is not repeated while the container is observed gone",
         "pool/controller/teardown.py",
         "    return slot.seen_gone_since is None and database_now()",
         "    return database_now()",
@@ -203,7 +203,7 @@ MUTATIONS = (
         "test_a_stop_is_not_repeated_while_the_container_is_seen_to_be_gone",
     ),
     _one(
-        "one drain of a line at a time",
+        "one drain of a queue at a time",
         "pool/drain.py",
         "        advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))\n",
         "",
@@ -211,14 +211,14 @@ MUTATIONS = (
         "test_two_drains_at_once_give_the_only_slot_to_the_first_in_line",
     ),
     _one(
-        "a newcomer looks at the line again once it has a slot",
+        "a newcomer checks the queue again once it has a slot",
         "pool/request.py",
         "    if _somebody_is_ahead_of(bot):\n",
         "    if bot.pk is None:\n",
         "tests/pool/test_request.py::test_a_newcomer_that_was_held_up_does_not_overtake",
     ),
     _one(
-        "a run of periodic work is kept while it goes on",
+        "a run of periodic work extends its lease",
         "core/jobs/periodic.py",
         "                mine.update(running_until=Now() + RUN_LEASE)",
         "                mine.exists()",
@@ -230,16 +230,16 @@ MUTATIONS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("words", nargs="*", help="only the guards whose names have these words")
-    parser.add_argument("--chaos", action="store_true", help="notice by runs of chaos")
+    parser.add_argument("words", nargs="*", help="only safeguards whose names contain these words")
+    parser.add_argument("--chaos", action="store_true", help="run the chaos instead of tests")
     options = parser.parse_args()
-    wanted = [each for each in MUTATIONS if all(word in each.guard for word in options.words)]
+    wanted = [each for each in MUTATIONS if all(word in each.safeguard for word in options.words)]
     if options.chaos:
         wanted = [each for each in wanted if each.chaos_notices]
-        failed = [guard for guard in map(_judge_by_chaos, wanted) if guard]
+        failed = [safeguard for safeguard in map(_judge_by_chaos, wanted) if safeguard]
     else:
-        failed = [guard for guard in _trials(wanted) if guard]
-    print(f"\n{len(wanted) - len(failed)} of {len(wanted)} guards were noticed when taken out.")
+        failed = [safeguard for safeguard in _trials(wanted) if safeguard]
+    print(f"\n{len(wanted) - len(failed)} of {len(wanted)} removed safeguards were noticed.")
     return 1 if failed else 0
 
 
@@ -248,15 +248,15 @@ def _judge_by_chaos(mutation: Mutation) -> str:
         words = ["--seed", str(seed), "--minutes", str(CHAOS_MINUTES)]
         command = [sys.executable, "-m", "tests.chaos", *words]
         code, output = on_a_copy(mutation.edits, command, patience=60 * CHAOS_MINUTES + PATIENCE)
-        told = output.partition(" violations:")[2].strip().splitlines()
-        if code == 1 and told:
-            print(f"caught   {mutation.guard}: seed {seed}, {len(told)} lines:", flush=True)
-            print(*(f"           {line}" for line in told[:6]), sep="\n", flush=True)
+        found = output.partition(" violations:")[2].strip().splitlines()
+        if code == 1 and found:
+            print(f"caught   {mutation.safeguard}: seed {seed}, {len(found)} lines:", flush=True)
+            print(*(f"           {line}" for line in found[:6]), sep="\n", flush=True)
             return ""
         last = (output.strip().splitlines() or [""])[-1]
-        print(f"not yet  {mutation.guard}: seed {seed}, exit code {code}: {last}", flush=True)
-    print(f"MISSED   {mutation.guard}\n{output[-1500:]}", flush=True)
-    return mutation.guard
+        print(f"not yet  {mutation.safeguard}: seed {seed}, exit code {code}: {last}", flush=True)
+    print(f"MISSED   {mutation.safeguard}\n{output[-1500:]}", flush=True)
+    return mutation.safeguard
 
 
 def _trials(wanted: list[Mutation]) -> list[str]:
@@ -264,19 +264,19 @@ def _trials(wanted: list[Mutation]) -> list[str]:
     code, output = trial((), tuple(scenarios))
     if code != 0:
         print(output)
-        return ["the source as it is"]
-    print(f"as it is: {len(scenarios)} scenarios pass", flush=True)
+        return ["the unchanged source"]
+    print(f"unchanged source: {len(scenarios)} scenarios pass", flush=True)
     return [_judge(each) for each in wanted]
 
 
 def _judge(mutation: Mutation) -> str:
-    """Its guard, if nobody noticed."""
+    """Return the safeguard's name if no test failed without it."""
     code, output = trial(mutation.edits, mutation.scenarios)
     if code == TESTS_FAILED:
-        print(f"caught   {mutation.guard}: {', '.join(failures(output))}", flush=True)
+        print(f"caught   {mutation.safeguard}: {', '.join(failures(output))}", flush=True)
         return ""
-    print(f"MISSED   {mutation.guard} (exit code {code})\n{output[-2000:]}", flush=True)
-    return mutation.guard
+    print(f"MISSED   {mutation.safeguard} (exit code {code})\n{output[-2000:]}", flush=True)
+    return mutation.safeguard
 
 
 def failures(output: str) -> list[str]:
@@ -320,7 +320,7 @@ def _copy_source(copy: Path) -> None:
 def apply(edit: Edit, root: Path) -> None:
     file = root / edit.file
     source = file.read_text()
-    assert source.count(edit.old) == 1, f"{edit.file} has not once:\n{edit.old}"
+    assert source.count(edit.old) == 1, f"{edit.file} must contain this exactly once:\n{edit.old}"
     file.write_text(source.replace(edit.old, edit.new))
 
 

@@ -19,21 +19,21 @@ def figures(
         "failures": dict(_failures(evidence).most_common()),
         "cancelled by clients": len(clients.cancelled),
         "released by the operator": len(clients.released),
-        "passes over many slots allowed by the operator": clients.operator_allowed_many,
-        "clients' calls tried again": clients.calls_that_failed,
+        "mass repairs allowed by the operator": clients.operator_allowed_many,
+        "client calls retried": clients.calls_that_failed,
         "blows": dict(sorted(havoc.done.items())),
-        "processes started again": restarts,
+        "processes restarted": restarts,
         "Coolify calls": calls,
         "containers": len(evidence.containers),
         "cold pulls": sum(pull["cold"] for pull in evidence.pulls),
         "repairs by the reconciler": sum(t.actor == "reconciler" for t in evidence.transitions),
-        "bots that went through the queue": len(_waited(evidence)),
-        "waiting, s": _spread(_waited(evidence)),
+        "bots queued": len(_waited(evidence)),
+        "wait in the queue, s": _spread(_waited(evidence)),
         "start, s": _spread(_lasting(evidence, "DEPLOYING")),
-        "longest in a state of a slot, s": _longest_in_slots(evidence),
+        "longest time in a slot status, s": _longest_in_slots(evidence),
         "writes under the witnesses' lease": len(evidence.fences),
-        "tried on an outdated reading": dict(Counter(evidence.late)),
-        "quiet after, s": round(settled_after, 1),
+        "witnesses' attempts on outdated data": dict(Counter(evidence.late)),
+        "settled after, s": round(settled_after, 1),
     }
 
 
@@ -49,7 +49,7 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def _failures(evidence: Evidence) -> Counter[str]:
-    """By the beginning of the reason, without its numbers."""
+    """Count failures by the start of the reason, without digits."""
     reasons = (bot.failure_reason for bot in evidence.bots.values() if bot.failure_reason)
     return Counter("".join(c for c in reason if not c.isdigit())[:60] for reason in reasons)
 
@@ -61,8 +61,8 @@ def _waited(evidence: Evidence) -> list[float]:
 def _lasting(evidence: Evidence, status: str) -> list[float]:
     return [
         after.at - before.at
-        for told in evidence.events_of.values()
-        for before, after in itertools.pairwise(told)
+        for events in evidence.events_of.values()
+        for before, after in itertools.pairwise(events)
         if before.to_status == status
     ]
 

@@ -1,6 +1,7 @@
-"""`python -m tests.chaos.rules`: the rules of the pool that the database of DATABASE_URL breaks.
+"""`python -m tests.chaos.rules`: print the rules of the pool that the database breaks.
 
-A process of its own, because the checker does without Django."""
+This is a separate process because the checker does not use Django.
+"""
 
 import os
 

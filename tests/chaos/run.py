@@ -1,4 +1,4 @@
-"""One run: a fleet, its clients and the havoc; then quiet, and the checker."""
+"""One run: start a fleet, its clients and the havoc, let it settle, then check the evidence."""
 
 import random
 import shutil
@@ -24,7 +24,7 @@ SECONDS_BETWEEN_RELEASES = 12.0
 class Outcome:
     violations: list[str]
     figures: dict[str, Any]
-    told: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
 
 
 def run(*, seed: int, seconds: float, keep_logs_in: Path | None = None) -> Outcome:
@@ -43,23 +43,23 @@ def _run(fleet: Fleet, *, seed: int, seconds: float) -> Outcome:
     blows = draw_blows(dice, seconds=seconds, every=SECONDS_BETWEEN_BLOWS)
     count = int(seconds / SECONDS_BETWEEN_RELEASES)
     releases = [(dice.uniform(0, seconds), dice.randrange(1000)) for _ in range(count)]
-    until_all_are_answered = clients.fulfil(wishes, releases=releases)
+    wait_for_clients = clients.fulfil(wishes, releases=releases)
     havoc.strike(blows)
     havoc.make_good()
-    until_all_are_answered()
+    wait_for_clients()
     took, stuck = settle(fleet, clients, havoc)
     evidence = collect(fleet, clients, havoc)
     found = [*stuck, *violations(evidence), *broken_rules(fleet), *_surprises(fleet)]
-    return Outcome(found, _figures(fleet, evidence, took), havoc.told)
+    return Outcome(found, _figures(fleet, evidence, took), havoc.log)
 
 
 def _surprises(fleet: Fleet) -> list[str]:
-    """What the database refused. The guards above its constraints should let nothing get there."""
+    """Writes that the database refused: the code's own checks should have stopped them before."""
     return [f"logged: {line}" for line in fleet.logged("IntegrityError", "deadlock detected")]
 
 
 def _figures(fleet: Fleet, evidence: Evidence, took: float) -> dict[str, Any]:
     calls = fleet.control.requests()["total"]
     restarts = fleet.keeper.restarts
-    told = figures(evidence, settled_after=took, restarts=restarts, calls=calls)
-    return {**told, "clock of the second node, s": f"{fleet.skew:+d}"}
+    found = figures(evidence, settled_after=took, restarts=restarts, calls=calls)
+    return {**found, "clock of the second node, s": f"{fleet.skew:+d}"}

@@ -1,5 +1,7 @@
-"""Coolify at 60 times its speed, and Botpool's times in proportion, so that a minute of chaos is
-an hour of operation. A heartbeat is the exception: the simulator's floor is a second."""
+"""Coolify at 60 times its speed, and Botpool's times to match: a minute is an hour of operation.
+
+Heartbeats are the exception: the simulator sends at most one a second.
+"""
 
 SPEED = 60.0
 PLATFORMS = ("google-meet", "teams", "zoom")
@@ -8,7 +10,7 @@ POOL_SIZE = 4
 HEARTBEAT_TIMEOUT = 15.0
 # Longer than every lease: slots 2 s, ticker 3 s, reconciler 10 s.
 LONGER_THAN_EVERY_LEASE = 12.0
-QUEUE_AGEING = 0.05  # seconds that one step of priority is worth
+QUEUE_AGEING = 0.05  # the seconds of waiting that one step of priority is worth
 
 TIMES = {
     "POLL_INTERVAL": 300,

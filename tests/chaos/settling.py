@@ -1,4 +1,4 @@
-"""After the chaos: everything works again, so everything has to come to its end by itself."""
+"""After the chaos everything works again: all bots must end and all slots become idle."""
 
 import subprocess
 import sys
@@ -11,37 +11,37 @@ from tests.chaos.havoc import Havoc
 from tests.processes import ROOT
 
 PATIENCE = 120.0
-# A pass that would touch too many held slots touches none, and tells the operator, who looks.
-OPERATOR_LOOKS_EVERY = 10.0
-_TOLD = "SELECT id FROM slots_finding WHERE kind = 'too_many' AND ended_at IS NULL"
+# The reconciler stops a mass repair and waits for an operator, who checks this often.
+OPERATOR_CHECKS_EVERY = 10.0
+_MASS_REPAIR_STOPPED = "SELECT id FROM slots_finding WHERE kind = 'too_many' AND ended_at IS NULL"
 
-# What is still under way, in words; nothing of it may be there when all is quiet.
-_UNREST = """
-SELECT 'bot ' || id || ' is ' || status || ' since ' || status_since FROM bots_bot
+# Everything that has not settled yet, in words.
+_UNSETTLED = """
+SELECT 'bot ' || id || ' has been ' || status || ' since ' || status_since FROM bots_bot
     WHERE status NOT IN ('DONE', 'FAILED', 'CANCELLED')
 UNION ALL
-SELECT name || ' is ' || status || ' since ' || status_since || ' ' || error FROM slots_slot
+SELECT name || ' has been ' || status || ' since ' || status_since || ' ' || error FROM slots_slot
     WHERE status <> 'idle'
 UNION ALL
 SELECT 'deployment ' || id || ' of ' || slot_name || ' is ' || status || ': ' || reason
     FROM slots_deployment WHERE ended_at IS NULL OR pulling
 UNION ALL
-SELECT 'bot ' || bot_id || ' stands in line' FROM queues_queueentry
+SELECT 'bot ' || bot_id || ' is still in the queue' FROM queues_queueentry
 """
 
 
 def settle(fleet: Fleet, clients: Clients, havoc: Havoc) -> tuple[float, list[str]]:
-    """How long it took until all was quiet, and what is not quiet although it had its time."""
-    begin = looked = time.monotonic()
+    """Wait until everything has settled; return the seconds it took and what is stuck."""
+    begin = checked = time.monotonic()
     while True:
-        _cancel_those_who_hang(clients)
-        if time.monotonic() - looked > OPERATOR_LOOKS_EVERY:
-            looked = time.monotonic()
-            _let_the_operator_look(fleet, clients)
-        unrest = [*_unrest(fleet), *_containers_left(fleet, clients, havoc)]
+        _cancel_hanging_bots(clients)
+        if time.monotonic() - checked > OPERATOR_CHECKS_EVERY:
+            checked = time.monotonic()
+            _allow_mass_repair(fleet, clients)
+        unsettled = [*_unsettled(fleet), *_containers_left(fleet, clients, havoc)]
         took = time.monotonic() - begin
-        if not unrest or took > PATIENCE:
-            return took, [f"stuck: {each}" for each in unrest]
+        if not unsettled or took > PATIENCE:
+            return took, [f"stuck: {each}" for each in unsettled]
         time.sleep(0.5)
 
 
@@ -57,22 +57,22 @@ def broken_rules(fleet: Fleet) -> list[str]:
     return [*done.stdout.splitlines(), *(done.stderr.splitlines() if done.returncode else [])]
 
 
-def _cancel_those_who_hang(clients: Clients) -> None:
-    """They stay for ever, and their client had no chance to cancel them before."""
+def _cancel_hanging_bots(clients: Clients) -> None:
+    """A hanging bot never ends, and its client may not have had a chance to cancel it."""
     for accepted in list(clients.accepted):
         hangs = accepted.wish.simulate["plan"] == "hang"
         if hangs and accepted.bot_id not in clients.cancelled:
             clients.cancel(accepted.bot_id)
 
 
-def _let_the_operator_look(fleet: Fleet, clients: Clients) -> None:
-    if fleet.ask(_TOLD):
+def _allow_mass_repair(fleet: Fleet, clients: Clients) -> None:
+    if fleet.ask(_MASS_REPAIR_STOPPED):
         clients.operator_allowed_many += 1
         manage("reconcile", "--allow-many", env=fleet.environment)
 
 
-def _unrest(fleet: Fleet) -> list[str]:
-    return [row[0] for row in fleet.ask(_UNREST)]
+def _unsettled(fleet: Fleet) -> list[str]:
+    return [row[0] for row in fleet.ask(_UNSETTLED)]
 
 
 def _containers_left(fleet: Fleet, clients: Clients, havoc: Havoc) -> list[str]:

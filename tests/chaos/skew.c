@@ -1,5 +1,5 @@
-/* Preloaded into a process, it sets its wall clock off by SKEW_SECONDS. Durations stay true, also
-   those that end at a moment of the wall clock, as the waits of Python's multiprocessing do. */
+/* Preloaded into a process, this shifts its wall clock by SKEW_SECONDS. Durations stay correct, even
+   those with a wall-clock deadline, such as the waits in Python's multiprocessing. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <semaphore.h>
@@ -48,7 +48,7 @@ int sem_timedwait(sem_t *semaphore, const struct timespec *until)
     static int (*real)(sem_t *, const struct timespec *);
     if (!real)
         real = (int (*)(sem_t *, const struct timespec *))dlsym(RTLD_NEXT, "sem_timedwait");
-    struct timespec truly = *until;
-    truly.tv_sec -= skew();
-    return real(semaphore, &truly);
+    struct timespec unshifted = *until;
+    unshifted.tv_sec -= skew();
+    return real(semaphore, &unshifted);
 }

@@ -1,4 +1,4 @@
-"""Hosts whose clocks are wrong: a small library in C, preloaded into their processes."""
+"""Wrong clocks: a small C library, preloaded into a host's processes."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ SOURCE = Path(__file__).with_name("skew.c")
 
 
 def with_skewed_clock(directory: Path, *, seconds: int) -> dict[str, str]:
-    """Variables for such a process; none where there is no compiler for the library."""
+    """Environment variables for such a process; empty if there is no C compiler."""
     library = _library(directory)
     return {"LD_PRELOAD": str(library), "SKEW_SECONDS": str(seconds)} if library else {}
 

@@ -1,5 +1,7 @@
-"""The checker sees each wrong that it is there for. Every story begins with one in which all is
-right: bot 1 is asked for, runs in its slot, and is done."""
+"""The checker finds every kind of violation.
+
+Each test starts from correct evidence: bot 1 is requested, runs in its slot, and is done.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -88,7 +90,7 @@ def wish(number):
 
 
 @pytest.fixture
-def story():
+def evidence():
     clients = Clients(url="", keys={})
     clients.accepted.append(wish(1))
     return Evidence(
@@ -97,7 +99,7 @@ def story():
         transitions=[transition(1.0, "", "deploying"), transition(20.0, "busy", "stopping")],
         containers=[container()],
         pulls=[],
-        told=[],
+        coolify_events=[],
         clients=clients,
         havoc=SimpleNamespace(deleted=set()),
         fences=[1, 2, 4],
@@ -105,135 +107,139 @@ def story():
     )
 
 
-def found(story):
-    story.__post_init__()
-    return [told.splitlines()[0] for told in violations(story)]
+def found(evidence):
+    evidence.__post_init__()
+    return [violation.splitlines()[0] for violation in violations(evidence)]
 
 
-def end_with(story, to_status, *, reason="", actor="test"):
-    """Bot 1 is stopped in its call at 20 s."""
-    story.events[-1] = event(20.0, to_status, reason=reason, actor=actor)
-    story.bots[1] = bot(status=to_status, failure_reason=reason)
+def end_with(evidence, to_status, *, reason="", actor="test"):
+    """Let bot 1 be stopped in its call at 20 s."""
+    evidence.events[-1] = event(20.0, to_status, reason=reason, actor=actor)
+    evidence.bots[1] = bot(status=to_status, failure_reason=reason)
     life = {"endedAt": 20.5, "reason": "stopped", "reported": "IN_CALL"}
-    story.containers = [container(life=life)]
+    evidence.containers = [container(life=life)]
 
 
-def test_nothing_speaks_against_a_quiet_life(story):
-    assert found(story) == []
+def test_correct_evidence_has_no_violations(evidence):
+    assert found(evidence) == []
 
 
-def test_it_sees_a_bot_that_ended_twice(story):
-    story.events.append(event(21.0, "FAILED"))
-    assert found(story) == ["bot 1 ended 2 times"]
+def test_it_finds_a_bot_that_ended_twice(evidence):
+    evidence.events.append(event(21.0, "FAILED"))
+    assert found(evidence) == ["bot 1 ended 2 times"]
 
 
-def test_it_sees_a_bot_that_was_accepted_and_is_lost(story):
-    story.clients.accepted.append(wish(2))
-    assert found(story) == ["bot 2 was accepted and is lost"]
+def test_it_finds_a_bot_that_was_accepted_and_is_lost(evidence):
+    evidence.clients.accepted.append(wish(2))
+    assert found(evidence) == ["bot 2 was accepted and is lost"]
 
 
-def test_it_sees_a_bot_that_nobody_asked_for(story):
-    story.clients.accepted.clear()
-    assert found(story) == ["nobody knows of bot 1"]
+def test_it_finds_a_bot_without_a_request(evidence):
+    evidence.clients.accepted.clear()
+    assert found(evidence) == ["no client asked for bot 1"]
 
 
-def test_it_sees_a_bot_in_two_containers_and_meetings_at_once(story):
-    story.containers.append(container(id=2, application_uuid="application-2"))
-    told = found(story)
-    assert "bot 1 was in two meetings at once" in told
-    assert "bot 1 had two containers at once" in told
+def test_it_finds_a_bot_in_two_containers_and_meetings_at_once(evidence):
+    evidence.containers.append(container(id=2, application_uuid="application-2"))
+    violations_found = found(evidence)
+    assert "bot 1 was in two meetings at once" in violations_found
+    assert "bot 1 had two containers at once" in violations_found
 
 
-def test_a_container_that_coolify_forgot_is_not_held_against_anybody(story):
+def test_a_container_that_coolify_forgot_is_allowed(evidence):
     forgotten = container(id=2, ended_at=None, life={"joinedAt": None})
-    story.containers.append({**forgotten, "application_uuid": "application-2"})
-    story.transitions[0] = transition(1.0, "", "deploying")
-    story.transitions.append(
-        Transition(**{**vars(story.transitions[0]), "id": 7, "at": 1.5, "from_status": "deploying"})
+    evidence.containers.append({**forgotten, "application_uuid": "application-2"})
+    evidence.transitions[0] = transition(1.0, "", "deploying")
+    evidence.transitions.append(
+        Transition(
+            **{**vars(evidence.transitions[0]), "id": 7, "at": 1.5, "from_status": "deploying"}
+        )
     )
-    story.told = [{"kind": "application deleted", "application": "application-2", "at": 5.0}]
-    assert "bot 1 had two containers at once" not in found(story)
+    evidence.coolify_events = [
+        {"kind": "application deleted", "application": "application-2", "at": 5.0}
+    ]
+    assert "bot 1 had two containers at once" not in found(evidence)
 
 
-def test_it_sees_a_slot_that_was_given_away_while_it_was_held(story):
-    story.transitions.insert(1, transition(10.0, "busy", "deploying", number=2, epoch=2))
-    assert found(story) == [f"{SLOT} was given away while it was held:"]
+def test_it_finds_a_slot_that_was_assigned_while_it_was_held(evidence):
+    evidence.transitions.insert(1, transition(10.0, "busy", "deploying", number=2, epoch=2))
+    assert found(evidence) == [f"{SLOT} was assigned while it was held:"]
 
 
-def test_it_sees_a_container_of_an_assignment_that_never_was(story):
-    story.containers[0]["epoch"] = 7
-    [told] = found(story)
-    assert "was never assigned" in told
+def test_it_finds_a_container_without_an_assignment(evidence):
+    evidence.containers[0]["epoch"] = 7
+    [violation] = found(evidence)
+    assert "was never assigned" in violation
 
 
-def test_it_sees_a_meeting_that_was_stopped_for_no_reason_of_the_clients(story):
-    end_with(story, "FAILED", reason="The deployment took longer than it may")
-    assert found(story) == ["the meeting of bot 1 was stopped"]
+def test_it_finds_a_meeting_that_was_stopped_without_a_reason(evidence):
+    end_with(evidence, "FAILED", reason="The deployment took longer than it may")
+    assert found(evidence) == ["the meeting of bot 1 was stopped"]
 
 
-def test_a_client_may_stop_a_meeting(story):
-    end_with(story, "CANCELLED")
-    story.clients.cancelled.add(1)
-    assert found(story) == []
+def test_a_client_may_stop_a_meeting(evidence):
+    end_with(evidence, "CANCELLED")
+    evidence.clients.cancelled.add(1)
+    assert found(evidence) == []
 
 
-def test_it_sees_a_cancelling_that_nobody_asked_for(story):
-    end_with(story, "CANCELLED")
-    assert found(story) == ["bot 1: nobody cancelled it"]
+def test_it_finds_a_cancellation_without_a_request(evidence):
+    end_with(evidence, "CANCELLED")
+    assert found(evidence) == ["bot 1: no client cancelled it"]
 
 
-def test_it_sees_a_living_bot_that_was_given_up(story):
-    end_with(story, "FAILED", reason="Heartbeat lost: last heartbeat …")
-    assert "bot 1 lived and was given up" in found(story)
+def test_it_finds_a_running_bot_that_was_given_up(evidence):
+    end_with(evidence, "FAILED", reason="Heartbeat lost: last heartbeat …")
+    assert "bot 1 was running and was given up" in found(evidence)
 
 
-def test_a_silent_bot_may_be_given_up(story):
-    end_with(story, "FAILED", reason="Heartbeat lost: last heartbeat …")
-    story.containers[0]["plan"] = {"name": "silent"}
-    assert found(story) == []
+def test_a_silent_bot_may_be_given_up(evidence):
+    end_with(evidence, "FAILED", reason="Heartbeat lost: last heartbeat …")
+    evidence.containers[0]["plan"] = {"name": "silent"}
+    assert found(evidence) == []
 
 
-def test_it_sees_two_cold_pulls_at_once(story):
-    story.pulls = [{"cold": True, "overlapped": True}]
-    [told] = found(story)
-    assert told.startswith("two cold pulls of one image at once")
+def test_it_finds_two_cold_pulls_at_once(evidence):
+    evidence.pulls = [{"cold": True, "overlapped": True}]
+    [violation] = found(evidence)
+    assert violation.startswith("two cold pulls of one image at once")
 
 
 @pytest.fixture
-def waiter(story):
-    """Bot 2 was asked for before bot 1 and stands in line until 15 s."""
-    story.clients.accepted.append(wish(2))
-    story.bots[2] = bot(2, created_at=-1.0)
-    story.events += [
+def waiter(evidence):
+    """Bot 2 was requested before bot 1 and is in the queue until 15 s."""
+    evidence.clients.accepted.append(wish(2))
+    evidence.bots[2] = bot(2, created_at=-1.0)
+    evidence.events += [
         event(-1.0, "QUEUED", number=2),
         event(15.0, "DEPLOYING", number=2),
         event(30.0, "DONE", number=2),
     ]
-    return story
+    return evidence
 
 
-def test_it_sees_that_somebody_was_overtaken(waiter):
-    assert found(waiter) == ["bot 1 went ahead of bot 2"]
+def test_it_finds_a_bot_that_was_overtaken(waiter):
+    assert found(waiter) == ["bot 1 overtook bot 2"]
 
 
-def test_nobody_is_overtaken_who_joined_the_line_unseen(waiter):
+def test_a_queue_entry_that_was_not_visible_cannot_be_overtaken(waiter):
     waiter.events[3] = event(-1.0, "QUEUED", number=2, committed=5.0)
     assert found(waiter) == []
 
 
-def test_nobody_is_overtaken_whose_turn_is_later(waiter):
+def test_a_bot_with_a_later_turn_cannot_be_overtaken(waiter):
     waiter.bots[2] = bot(2, created_at=-1.0, priority=200)
     assert found(waiter) == []
 
 
 @pytest.mark.parametrize("fences", [[1, 3, 2], [1, 2, 2]])
-def test_it_sees_a_write_under_a_lost_lease(story, fences):
-    story.fences = fences
-    [told] = found(story)
-    assert told.startswith("a witness wrote with fence 2 when fence")
+def test_it_finds_a_write_under_a_lost_lease(evidence, fences):
+    evidence.fences = fences
+    [violation] = found(evidence)
+    assert violation.startswith("a witness wrote with fence 2 after fence")
 
 
-def test_it_sees_a_slot_that_was_moved_too_late(story):
-    story.transitions[-1] = replace(story.transitions[-1], actor="chaos:late")
-    [told] = found(story)
-    assert told.startswith("a witness moved a slot that had moved on")
+def test_it_finds_a_slot_that_was_moved_too_late(evidence):
+    evidence.transitions[-1] = replace(evidence.transitions[-1], actor="chaos:late")
+    [violation] = found(evidence)
+    assert violation.startswith("a witness moved a slot that had moved on")

@@ -6,8 +6,8 @@ from tests.chaos.mutations import MUTATIONS, apply, failures, trial
 from tests.processes import ROOT
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.guard)
-def test_each_guard_is_where_the_list_says(mutation, tmp_path):
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.safeguard)
+def test_each_safeguard_is_in_the_source(mutation, tmp_path):
     for edit in mutation.edits:
         (tmp_path / edit.file).parent.mkdir(parents=True, exist_ok=True)
         if not (tmp_path / edit.file).exists():
@@ -15,7 +15,7 @@ def test_each_guard_is_where_the_list_says(mutation, tmp_path):
         apply(edit, tmp_path)
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.guard)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.safeguard)
 def test_each_scenario_exists(mutation):
     for scenario in mutation.scenarios:
         file, _, name = scenario.partition("::")
@@ -23,7 +23,7 @@ def test_each_scenario_exists(mutation):
 
 
 @pytest.mark.slow
-def test_a_slot_without_its_epoch_check_is_noticed():
+def test_a_missing_epoch_check_is_noticed():
     mutation = MUTATIONS[0]
     code, output = trial(mutation.edits, mutation.scenarios)
     assert code == 1, output

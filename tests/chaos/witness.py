@@ -1,9 +1,8 @@
-"""`python -m tests.chaos.witness`: acts on what was true a while ago, again and again.
+"""`python -m tests.chaos.witness`: act on outdated data, over and over.
 
-One on each node, frozen and cut off like everything else there. It does what a process of Botpool
-does that was held up between reading and writing, at the worst moment there is: this moment comes
-seldom by itself, and several guards stand behind one another. What it leaves behind shows whether
-each guard alone would have done.
+One runs on each node, and is frozen and cut off with it. It acts like a Botpool process that was
+paused between reading and writing at the worst moment. That moment is rare, and several checks
+protect against it. What a witness manages to write shows whether each check alone is enough.
 """
 
 import os
@@ -24,16 +23,16 @@ ACTOR = "chaos:late"
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "botpool.settings")
     django.setup()
-    for deed in (write_under_a_lease, move_slots_late, lead_late):
-        threading.Thread(target=_again_and_again, args=(deed,), name=deed.__name__).start()
+    for action in (write_under_a_lease, move_slots_late, lead_late):
+        threading.Thread(target=_repeat, args=(action,), name=action.__name__).start()
 
 
-def _again_and_again(deed: Callable[[], None]) -> None:
+def _repeat(action: Callable[[], None]) -> None:
     from core.leases import LeaseLost, LeaseNotAcquired
 
     while True:
         try:
-            deed()
+            action()
         except (LeaseLost, LeaseNotAcquired):
             pass
         except Error:
@@ -42,7 +41,7 @@ def _again_and_again(deed: Callable[[], None]) -> None:
 
 
 def write_under_a_lease() -> None:
-    """Under a lease that may be lost meanwhile."""
+    """Write under a lease that may be lost meanwhile."""
     from django.conf import settings
 
     from core.leases import holding_lease
@@ -54,7 +53,7 @@ def write_under_a_lease() -> None:
 
 
 def move_slots_late() -> None:
-    """Each once it is where it was before, but in another epoch: with another bot, or after it."""
+    """Move each slot from outdated data, once it has the same status in a later epoch."""
     from slots.models import Slot
     from slots.status import SlotStatus
 
@@ -76,7 +75,7 @@ def _move(seen: Any) -> None:
     from pool.lifecycle import confirm_slot_stopped, recover_slot, release_bot_from_slot
     from slots.status import SlotStatus
 
-    reason = "This should not be told anywhere"
+    reason = "This reason must not appear in any history"
     if seen.status == SlotStatus.STOPPING:
         confirm_slot_stopped(seen, reason=reason, actor=ACTOR)
     elif seen.status == SlotStatus.ERROR:
@@ -86,7 +85,7 @@ def _move(seen: Any) -> None:
 
 
 def lead_late() -> None:
-    """Pull a cold image which another deployment pulls already."""
+    """Try to pull a cold image that another deployment is already pulling."""
     from django.db.models import Exists, OuterRef
 
     from pool.controller.images import lead
