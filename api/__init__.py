@@ -1,1 +1,1 @@
-"""The JSON API for clients and bots, and webhooks out. Each call is one of pool."""
+"""JSON API for clients and bots, and outgoing webhooks. Views call pool; they write no status."""

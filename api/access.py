@@ -1,4 +1,4 @@
-"""Who may make a call: a client or an operator by API key, a bot by its token."""
+"""Authentication: API keys for clients and operators, tokens for bots."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ BotId = Annotated[int, Path(alias="id", ge=1)]
 
 
 class ClientKey(HttpBearer):
-    """An API key of either role."""
+    """Accepts an API key with any role."""
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
         try:
@@ -28,22 +28,22 @@ class ClientKey(HttpBearer):
 
 
 class OperatorKey(ClientKey):
-    """An API key with the role `operator`."""
+    """Accepts an API key with the role `operator`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
         key = super().authenticate(request, token)
         if key.role != ApiKey.Role.OPERATOR:
-            raise Problem(403, "This call needs the key of an operator.")
+            raise Problem(403, "This call needs an API key with the role `operator`.")
         return key
 
 
 class BotToken(HttpBearer):
-    """The token in a container's BOT_DATA."""
+    """Accepts the token from a container's BOT_DATA."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Assignment:
         assignment = read_bot_token(token)
         if assignment is None:
-            raise unauthorized("This call needs the token of a bot.")
+            raise unauthorized("This call needs a valid bot token: `token` in BOT_DATA.")
         return assignment
 
 
@@ -58,7 +58,7 @@ def key_of(request: HttpRequest) -> ApiKey:
 
 
 def assignment_of(request: HttpRequest, *, bot_id: int | None = None) -> Assignment:
-    """Of the calling bot; another bot than the one named is told that there is none."""
+    """The calling bot's assignment. Raises 404 if `bot_id` is a different bot."""
     assignment = request.auth  # type: ignore[attr-defined]
     assert isinstance(assignment, Assignment)
     if bot_id not in (None, assignment.bot_id):
@@ -67,4 +67,4 @@ def assignment_of(request: HttpRequest, *, bot_id: int | None = None) -> Assignm
 
 
 def no_such_bot(bot_id: int | None) -> Problem:
-    return Problem(404, f"There is no bot {bot_id}.")
+    return Problem(404, f"Bot {bot_id} does not exist.")

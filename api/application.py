@@ -1,4 +1,4 @@
-"""The API: its parts, its refusals and its description of itself."""
+"""The API: its routers, error handlers and OpenAPI schema."""
 
 import logging
 from typing import Any
@@ -30,13 +30,13 @@ logger = logging.getLogger(__name__)
 
 
 class BotpoolApi(NinjaAPI):
-    _description_of_it_all: dict[str, Any] | None = None
+    _openapi_schema: dict[str, Any] | None = None
 
     def get_openapi_schema(self, **options: Any) -> Any:
-        if self._description_of_it_all is None:
+        if self._openapi_schema is None:
             schema = super().get_openapi_schema(**options)
-            self._description_of_it_all = describe_problems(schema)
-        return self._description_of_it_all
+            self._openapi_schema = describe_problems(schema)
+        return self._openapi_schema
 
 
 api = BotpoolApi(
@@ -48,7 +48,6 @@ api = BotpoolApi(
     docs_decorator=with_strict_policy,
     urls_namespace="api",
 )
-# Before /slots/{name}: Django takes the first that fits.
 api.add_router("", callbacks.router)
 api.add_router("", pool.router)
 api.add_router("/bots", clients.router)
@@ -61,12 +60,12 @@ def _problem(request: HttpRequest, problem: Problem) -> HttpResponse:
 
 
 @api.exception_handler(AuthenticationError)
-def _no_key(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-    return problem_response(unauthorized("The header `Authorization: Bearer …` is missing."))
+def _missing_credentials(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    return problem_response(unauthorized("The `Authorization: Bearer …` header is missing."))
 
 
 @api.exception_handler(ValidationError)
-def _not_valid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+def _invalid_request(request: HttpRequest, error: ValidationError) -> HttpResponse:
     return problem_response(wrong_fields(errors_by_field(error.errors)))
 
 
@@ -76,8 +75,8 @@ def _too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
 
 
 @api.exception_handler(HttpError)
-def _refused_by_the_library(request: HttpRequest, error: HttpError) -> HttpResponse:
-    cause = error.__cause__  # the library makes its own of what the parser raises
+def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    cause = error.__cause__  # ninja wraps what the parser raises
     problem = cause if isinstance(cause, Problem) else Problem(error.status_code, error.message)
     return problem_response(problem)
 
@@ -85,21 +84,21 @@ def _refused_by_the_library(request: HttpRequest, error: HttpError) -> HttpRespo
 @api.exception_handler(UnreadablePostError)
 @api.exception_handler(BadRequest)
 @api.exception_handler(SuspiciousOperation)
-def _cannot_be_read(request: HttpRequest, error: Exception) -> HttpResponse:
+def _bad_request(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem_response(Problem(400, DETAILS[400]))
 
 
 @api.exception_handler(OperationalError)
 @api.exception_handler(InterfaceError)
-def _database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+def _database_unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     logger.error("The API cannot reach the database: %s", str(error).strip())
     return problem_response(Problem(503, DETAILS[503], headers={"Retry-After": "2"}))
 
 
 @api.exception_handler(Exception)
-def _fault_of_ours(request: HttpRequest, error: Exception) -> HttpResponse:
-    # Neither path nor body: they may hold what must not be in a log.
+def _internal_error(request: HttpRequest, error: Exception) -> HttpResponse:
+    # Log the route only: the path and the body may contain secrets.
     logger.exception(
-        "The API failed at %s", request.resolver_match and request.resolver_match.route
+        "Unhandled error in the API at %s", request.resolver_match and request.resolver_match.route
     )
     return problem_response(Problem(500, DETAILS[500]))

@@ -1,4 +1,4 @@
-"""What bots call from their containers."""
+"""Calls that bots make from their containers."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from pool.reports import record_heartbeat, record_status
 from slots.models import Slot
 from slots.tokens import Assignment
 
-router = Router(tags=["Calls of bots"], auth=BotToken(), by_alias=True)
+router = Router(tags=["Bot callbacks"], auth=BotToken(), by_alias=True)
 
 CoolifyUuid = Annotated[
     str,
@@ -25,7 +25,7 @@ CoolifyUuid = Annotated[
 @router.post(
     "/bots/{int:id}/heartbeat",
     response=Stay,
-    summary="I am alive",
+    summary="Send a heartbeat",
     operation_id="recordHeartbeat",
 )
 def heartbeat(request: HttpRequest, bot_id: BotId) -> Stay:
@@ -36,13 +36,13 @@ def heartbeat(request: HttpRequest, bot_id: BotId) -> Stay:
 @router.post(
     "/bots/{int:id}/status",
     response=Stay,
-    summary="This is how far I have got",
+    summary="Report a status",
     operation_id="reportStatus",
 )
 def status(request: HttpRequest, bot_id: BotId, report: StatusReport) -> Stay:
-    """`DONE` and `FAILED` release the slot. A status that the bot cannot have now, because it
-    comes twice or too late, changes nothing; but `IN_WAITING_ROOM` after `IN_CALL` is a move, for
-    a host can send the bot back. Unknown fields are ignored."""
+    """`DONE` and `FAILED` release the slot. A status that arrives twice or too late changes
+    nothing. The only move backwards is from `IN_CALL` to `IN_WAITING_ROOM`: a host can send the
+    bot back. Unknown fields are ignored."""
     assignment = assignment_of(request, bot_id=bot_id)
     reached = BotStatus(report.status)
     stays = record_status(assignment, reached, reason=report.reason or "")
@@ -52,17 +52,17 @@ def status(request: HttpRequest, bot_id: BotId, report: StatusReport) -> Stay:
 @router.get(
     "/slots/{coolifyServiceUuid}/bot",
     response=BotOfContainer,
-    summary="Which bot am I?",
+    summary="Get the bot of a container",
     operation_id="getBotOfContainer",
 )
 def bot_of_container(request: HttpRequest, coolify_service_uuid: CoolifyUuid) -> BotOfContainer:
-    """The bot that is assigned to this container's slot, with its `config`; after its release
-    the bot that ran here, with `released`. A container learns of its own bot only."""
+    """Returns the bot assigned to this container's slot, with its `config`. After the release,
+    returns the bot that ran here, with `released: true`. A container sees only its own bot."""
     assignment = assignment_of(request)
     slot = Slot.objects.filter(coolify_uuid=coolify_service_uuid).first()
     bot = Bot.objects.filter(pk=assignment.bot_id).first()
     if bot is None or not _ran_here(bot, slot, assignment, uuid=coolify_service_uuid):
-        raise Problem(404, "No bot of yours runs in this container.")
+        raise Problem(404, "This token's bot does not run in this container.")
     released = slot is None or not _holds(slot, assignment)
     return BotOfContainer(
         **bot_fields(bot), config=bot.config, released=released, should_leave=released

@@ -1,4 +1,4 @@
-"""What clients do with bots: ask for them, look at them, cancel them."""
+"""What clients do with bots: request, follow and cancel them."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ IdempotencyKey = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[
     "",
     response={200: PlacedBot, 201: PlacedBot},
     exclude_unset=True,
-    summary="Ask for a bot",
+    summary="Request a bot",
     operation_id="createBot",
 )
 def create_bot(
@@ -54,19 +54,19 @@ def create_bot(
     new: NewBot,
     idempotency_key: Annotated[IdempotencyKey | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status[PlacedBot]:
-    """It gets a slot at once, or a place in the queue; the answer does not wait for its container.
+    """The bot gets a slot or joins the queue. The response does not wait for its container.
 
-    With the header `Idempotency-Key`, the same key and body again are answered with the same bot
-    as it is by then; the same key with another body is refused with 409."""
+    If you repeat a request with the same `Idempotency-Key` header and body, you get the same bot
+    in its current state. The same key with a different body is refused with 409."""
     try:
         answer = ask_for_bot(_client_request(request, new, idempotency_key=idempotency_key or ""))
     except NameOfAnotherRequest:
         raise Problem(
-            409, "This Idempotency-Key was used before, for a request with another body."
+            409, "This Idempotency-Key was already used for a request with a different body."
         ) from None
     bot = answer.bot
     response["Location"] = f"/api/v1/bots/{bot.pk}"
-    place = queue_fields(bot)  # before the bot's own fields: it may have left the line
+    place = queue_fields(bot)  # first: it rereads a bot that has left the queue
     body = PlacedBot(bot=BotOut(**bot_fields(bot)), **place)
     return Status(200 if answer.is_another_live_one else 201, body)
 
@@ -105,9 +105,9 @@ def _queue_timeout(new: NewBot) -> timedelta:
 
 
 def _hash_of(new: NewBot) -> str:
-    """Of what was asked, so that the order of fields or white space make no difference."""
-    asked = new.model_dump(mode="json", exclude_unset=True)
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    """Hash the parsed request: field order and white space make no difference."""
+    fields = new.model_dump(mode="json", exclude_unset=True)
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 class BotFilter(BaseModel):
@@ -138,19 +138,19 @@ def list_bots(request: HttpRequest, filters: Query[BotFilter]) -> BotPage:
     "/{int:id}",
     response=BotInDetail,
     exclude_unset=True,
-    summary="Look at a bot",
+    summary="Get a bot",
     operation_id="getBot",
 )
 def get_bot(request: HttpRequest, bot_id: BotId) -> BotInDetail:
     bot = _find(bot_id)
-    place = queue_fields(bot)  # before the bot's own fields: it may have left the line
+    place = queue_fields(bot)  # first: it rereads a bot that has left the queue
     return BotInDetail(**bot_fields(bot), **place)
 
 
 @router.get(
     "/{int:id}/events",
     response=EventPage,
-    summary="The whole story of a bot, in order",
+    summary="List a bot's events, oldest first",
     operation_id="listBotEvents",
 )
 def list_events(
@@ -169,9 +169,8 @@ def list_events(
 
 @router.post("/{int:id}/cancel", response=BotOut, summary="Cancel a bot", operation_id="cancelBot")
 def cancel_bot(request: HttpRequest, bot_id: BotId) -> BotOut:
-    """It leaves the queue, or its slot is freed. A bot that has ended stays as it is: cancelling
-    twice, or too late, is answered with the bot and no error. It needs no
-    body, and one that is sent is not read."""
+    """Removes the bot from the queue, or releases its slot. A bot that has already ended is
+    returned unchanged, without an error. The call needs no body and does not read one."""
     bot = _find(bot_id)
     actor = f"key:{key_of(request).name}"
     end_bot(bot, Outcome(BotStatus.CANCELLED, "Cancelled by the client", actor))

@@ -1,4 +1,4 @@
-"""Coolify's own notifications: a nudge to look, and never believed."""
+"""Coolify's notifications. They trigger an observation; their content is never trusted."""
 
 from hmac import compare_digest
 
@@ -16,11 +16,11 @@ router = Router(tags=["Coolify"])
     "/coolify/webhook/{secret}",
     auth=None,
     response={204: None},
-    summary="Something has happened in Coolify",
+    summary="Receive a notification from Coolify",
     operation_id="receiveCoolifyWebhook",
 )
 def coolify_webhook(request: HttpRequest, secret: str) -> Status[None]:
-    """What it says is not believed: it makes the next pass, within a second, look at Coolify."""
+    """Triggers an observation of Coolify within a second. The body is not read."""
     if not compare_digest(secret.encode(), settings.COOLIFY_WEBHOOK_SECRET.encode()):
         raise Problem(404, DETAILS[404])
     look_soon()

@@ -1,4 +1,4 @@
-"""A client's request for a bot: asked twice under one name, it gives one bot."""
+"""Idempotency keys and dedupe keys: a repeated request gets the same bot."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from bots.models import ApiKey, Bot, RequestName, Webhook
 from core.sql import fetch_one
 from pool.request import BotRequest, request_bot
 
-# The unique index makes the second of two requests wait for the first to commit. The row is
-# written anew, unchanged, because only so it comes back, and locked at that.
+# The unique index makes the second of two concurrent requests wait until the first commits.
+# No-op update so that RETURNING yields the existing row, locked.
 _TAKE_NAME = """
 INSERT INTO bots_requestname (api_key_id, kind, name, body_hash)
 VALUES (%(api_key)s, %(kind)s, %(name)s, %(body_hash)s)
@@ -37,11 +37,11 @@ class Answer:
 
 
 class NameOfAnotherRequest(Exception):
-    """The idempotency key was used before, for a request with another body."""
+    """The idempotency key was already used for a request with a different body."""
 
 
 def ask_for_bot(request: ClientRequest) -> Answer:
-    """The bot of this request: a new one, or the one that it was answered with before."""
+    """Request a bot, or return the one that an earlier request with the same key got."""
     with _transaction_if_needed(request):
         earlier = _answer_to_same_request(request)
         if earlier is not None:
@@ -53,9 +53,9 @@ def ask_for_bot(request: ClientRequest) -> Answer:
 
 
 def _transaction_if_needed(request: ClientRequest) -> AbstractContextManager[Any]:
-    """The request alone has its own transaction; a second around it would cost round trips."""
-    alone = not (request.idempotency_key or request.dedupe_key or _webhook_url(request))
-    return nullcontext() if alone else transaction.atomic()
+    """request_bot opens its own transaction; one around it would cost extra round trips."""
+    only_the_bot = not (request.idempotency_key or request.dedupe_key or _webhook_url(request))
+    return nullcontext() if only_the_bot else transaction.atomic()
 
 
 def _answer_to_same_request(request: ClientRequest) -> Bot | None:
@@ -80,7 +80,7 @@ def _live_bot_with_same_dedupe_key(request: ClientRequest) -> Bot | None:
 def _take_name(
     request: ClientRequest, *, kind: RequestName.Kind, name: str
 ) -> tuple[int | None, str]:
-    """Wait for others who ask under this name; the bot that they were answered with."""
+    """Lock the name, waiting for concurrent requests; return its bot and body hash, if any."""
     parameters = {
         "api_key": request.key.pk,
         "kind": kind.value,

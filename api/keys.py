@@ -1,4 +1,4 @@
-"""API keys: made, used within their rate, and revoked."""
+"""API keys: create them, use them within their rate, revoke them."""
 
 import hashlib
 import math
@@ -16,9 +16,9 @@ _PREFIX = "bp_"
 _SECONDS_OF_BURST = 60
 _LONGEST_NAME = 100
 
-# Finds the key, records its use and takes the call off its rate, in one round trip. A key that
-# is looked up by the hash of 256 random bits gives nothing away by the time the search takes.
-# The record of use is not worth waiting for the disk: hence the asynchronous commit.
+# Finds the key, records its use and charges the call to its rate, in one round trip. The lookup
+# is by hash, so its timing reveals nothing about the key. The commit is asynchronous: a lost
+# record of use does no harm.
 _USE = f"""
 UPDATE bots_apikey SET
     last_used_at = clock_timestamp(),
@@ -28,7 +28,7 @@ WHERE key_hash = %(key_hash)s AND revoked_at IS NULL
     AND paid_off_at + %(cost)s * interval '1 second'
         <= clock_timestamp() + %(burst)s * interval '1 second'
 RETURNING {columns(ApiKey)}
-"""  # noqa: S608 (nothing of this comes from outside)
+"""  # noqa: S608 (no outside input)
 
 _WAIT = """
 SELECT extract(epoch FROM paid_off_at - clock_timestamp()) + %(cost)s - %(burst)s
@@ -37,25 +37,25 @@ FROM bots_apikey WHERE key_hash = %(key_hash)s AND revoked_at IS NULL
 
 
 class NameIsTaken(Exception):
-    """An API key of this name is in use; revoke it first or choose another name."""
+    """An active API key already has this name."""
 
 
 class UnknownKey(Exception):
-    """No key in use is this one."""
+    """The key does not exist or is revoked."""
 
 
 class TooManyCalls(Exception):
     """The key has used up its rate."""
 
     def __init__(self, *, retry_after: int) -> None:
-        super().__init__(f"Too many calls with this key; try again in {retry_after} s")
+        super().__init__(f"Too many calls with this API key; try again in {retry_after} s")
         self.retry_after = retry_after
 
 
 def create_api_key(*, name: str, role: str = ApiKey.Role.CLIENT, webhook_url: str = "") -> str:
-    """Make a key and return it: this is the only time that it can be seen."""
+    """Create a key and return it. Only its hash is stored: it cannot be shown again."""
     if not (0 < len(name.strip()) <= _LONGEST_NAME and name.isprintable()):
-        raise ValueError(f"A key's name has 1 to {_LONGEST_NAME} characters, all printable")
+        raise ValueError(f"An API key's name must have 1 to {_LONGEST_NAME} printable characters")
     key = _PREFIX + secrets.token_urlsafe(32)
     try:
         with transaction.atomic():
@@ -66,18 +66,20 @@ def create_api_key(*, name: str, role: str = ApiKey.Role.CLIENT, webhook_url: st
                 webhook_url=check_webhook_address(webhook_url) if webhook_url else "",
             )
     except IntegrityError:
-        raise NameIsTaken(f"An API key named {name!r} is in use") from None
+        raise NameIsTaken(
+            f"An API key named {name!r} is in use; revoke it or choose another name"
+        ) from None
     return key
 
 
 def revoke_api_key(key: ApiKey) -> bool:
-    """Refuse the key from now on; False if that had been done before."""
+    """Revoke the key; False if it was already revoked."""
     in_use = ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True)
     return bool(in_use.update(revoked_at=Now()))
 
 
 def use_api_key(key: str) -> ApiKey:
-    """The key in use that this is, with the call counted against its rate."""
+    """Return the active key and charge the call to its rate."""
     rate = settings.API_RATE_LIMIT
     call = {
         "key_hash": hash_of(key),
@@ -94,5 +96,5 @@ def use_api_key(key: str) -> ApiKey:
 
 
 def hash_of(key: str) -> str:
-    """A fast hash is enough: there is no guessing 256 random bits, however fast."""
+    """A fast hash is enough: 256 random bits cannot be guessed."""
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""The pool as clients see it, and how operators step in."""
+"""The pool as clients see it, and the forced release for operators."""
 
 from typing import Annotated
 
@@ -37,7 +37,9 @@ SlotName = Annotated[
 ]
 
 
-@router.get("/pool", response=PoolOut, summary="The pool in numbers", operation_id="getPool")
+@router.get(
+    "/pool", response=PoolOut, summary="Count slots and waiting bots", operation_id="getPool"
+)
 def get_pool(request: HttpRequest) -> PoolOut:
     counts: dict[str, dict[str, int]] = {platform.value: {} for platform in Platform}
     for row in Slot.objects.values("platform", "status").annotate(n=Count("id")).order_by():
@@ -63,7 +65,7 @@ class SlotFilter(BaseModel):
     platform: Platform | None = None
 
 
-@router.get("/slots", response=SlotList, summary="All slots", operation_id="listSlots")
+@router.get("/slots", response=SlotList, summary="List slots", operation_id="listSlots")
 def list_slots(request: HttpRequest, filters: Query[SlotFilter]) -> SlotList:
     slots = Slot.objects.order_by("platform", "number")
     if filters.status:
@@ -79,7 +81,7 @@ class QueueFilter(BaseModel):
 
 
 @router.get(
-    "/queue", response=QueueOut, summary="Who waits, in their order", operation_id="listQueue"
+    "/queue", response=QueueOut, summary="List waiting bots in order", operation_id="listQueue"
 )
 def list_queue(request: HttpRequest, filters: Query[QueueFilter]) -> QueueOut:
     return list_waiters(platform=filters.platform, limit=filters.limit)
@@ -89,17 +91,17 @@ def list_queue(request: HttpRequest, filters: Query[QueueFilter]) -> QueueOut:
     "/slots/{slotName}/release",
     auth=OperatorKey(),
     response=SlotOut,
-    summary="Release a slot by force",
+    summary="Force the release of a slot",
     operation_id="releaseSlot",
 )
 def release_slot(request: HttpRequest, slot_name: SlotName, release: Release) -> SlotOut:
-    """Its bot fails, its container is stopped. A slot without a bot, or with another than `botId`,
-    is refused with 409. Send `botId`, so that a repeated call does not hit the next bot."""
+    """The slot's bot fails and its container is stopped. Refused with 409 if the slot holds no
+    bot, or a bot other than `botId`. Send `botId`: a repeated call then cannot hit the next bot."""
     slot = Slot.objects.filter(name=slot_name).first()
     if slot is None:
-        raise Problem(404, f"There is no slot {slot_name}.")
+        raise Problem(404, f"Slot {slot_name} does not exist.")
     if release.bot_id not in (None, slot.assigned_bot_id):
-        raise Problem(409, f"The slot does not hold bot {release.bot_id}: nothing was released.")
+        raise Problem(409, f"The slot does not hold bot {release.bot_id}. Nothing was released.")
     outcome = Outcome(
         BotStatus.FAILED,
         f"Released by operator: {release.reason}",
@@ -107,6 +109,6 @@ def release_slot(request: HttpRequest, slot_name: SlotName, release: Release) ->
         FailureKind.INFRASTRUCTURE,
     )
     if not release_bot_from_slot(slot, outcome):
-        raise Problem(409, "The slot holds no bot, or its bot has just left.")
+        raise Problem(409, "The slot holds no bot, or its bot has just left. Nothing was released.")
     slot.refresh_from_db()
     return slot_out(slot)

@@ -1,4 +1,4 @@
-"""Where waiters stand, as the API shows it."""
+"""Queue positions, as the API shows them."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,8 +11,8 @@ from queues.models import QueueEntry
 
 
 def queue_fields(bot: Bot) -> dict[str, Any]:
-    """Position and estimate of a bot that waits; nothing for any other. A bot that has left the
-    line since it was read is read again."""
+    """Position and estimate of a queued bot; empty for any other. Rereads a bot that has left the
+    queue."""
     if bot.status != BotStatus.QUEUED:
         return {}
     place = place_in_line(bot)
@@ -23,8 +23,8 @@ def queue_fields(bot: Bot) -> dict[str, Any]:
 
 
 def list_waiters(*, platform: Platform | None, limit: int) -> QueueOut:
-    """By platform, and in the order in which they will be served. As many queries for one as for
-    a thousand."""
+    """List waiters by platform, in the order they will be served. The number of queries does not
+    grow with the number of waiters."""
     platforms = [platform] if platform else list(Platform)
     places: dict[int, Place] = {}
     for each in platforms:
@@ -45,7 +45,7 @@ def _waiter(entry: QueueEntry, place: Place) -> Waiter:
         bot_id=entry.bot_id,
         platform=Platform(entry.platform),
         priority=entry.priority,
-        # The bot's own time, as in a bot object: that of the entry is its place in line.
+        # The time in the entry sets its place in the queue; the true one is on the bot.
         queued_at=entry.bot.queued_at or entry.bot.status_since,
         timeout_at=entry.timeout_at,
         queue_position=place.position,

@@ -1,4 +1,4 @@
-"""Every refusal is a problem (RFC 9457): JSON that says what is wrong, and with which field."""
+"""Errors as problem documents (RFC 9457), with messages by field."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ Errors = Mapping[str, list[str]]
 
 
 class Problem(Exception):
-    """Ends the call with a refusal."""
+    """Ends the call with an error response."""
 
     def __init__(
         self,
@@ -41,35 +41,37 @@ def problem_response(problem: Problem) -> HttpResponse:
     if problem.errors:
         body["errors"] = problem.errors
     response = JsonResponse(body, status=problem.status, content_type=CONTENT_TYPE)
-    response["X-Content-Type-Options"] = "nosniff"  # some are made before Django adds it
+    response["X-Content-Type-Options"] = (
+        "nosniff"  # some responses bypass the middleware that adds it
+    )
     for name, value in problem.headers.items():
         response[name] = value
-    # Django would log each refusal with its path, and one path holds a secret.
+    # Stops Django from logging the path: that of the Coolify webhook contains a secret.
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response
 
 
 def wrong_fields(errors: Errors) -> Problem:
     fields = ", ".join(sorted(errors))
-    return Problem(422, f"The request is not valid: {fields}.", errors=errors)
+    return Problem(422, f"The request is invalid. Check: {fields}.", errors=errors)
 
 
 def errors_by_field(found: list[dict[str, Any]]) -> Errors:
-    """Pydantic's list of errors, by the name that the caller knows the field by."""
+    """Group pydantic's errors by the field names that the caller uses."""
     errors: dict[str, list[str]] = defaultdict(list)
     for error in found:
         source, *path = error["loc"]
-        # For a body the first part is our own name for it, which says nothing to the caller.
+        # In a body the path starts with the view's argument, which the caller does not know.
         names = path[1:] if source == "body" else path
         field = ".".join(str(name) for name in names) or str(source)
         errors[field].append(_WORDS.get(error["type"]) or _sentence(error["msg"]))
     return errors
 
 
-# Where pydantic speaks of Python and of our own classes.
+# Replaces messages in which pydantic mentions Python or our classes.
 _WORDS = {
-    "model_type": "The body has to be a JSON object.",
-    "dict_type": "It has to be a JSON object.",
+    "model_type": "The body must be a JSON object.",
+    "dict_type": "Must be a JSON object.",
 }
 
 
@@ -79,8 +81,8 @@ def _sentence(message: str) -> str:
 
 
 class ProblemMiddleware:
-    """Makes problems of what Django refuses by itself under /api/: unknown paths, wrong methods,
-    bodies that are too big, hosts that are not ours."""
+    """Turns Django's own errors under /api/ into problem documents: unknown paths, wrong methods,
+    oversized bodies, unknown hosts."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -112,14 +114,14 @@ def _from_response(response: HttpResponse, *, request: HttpRequest) -> Problem:
     status = response.status_code
     if status == 405:
         allow = ", ".join(sorted(response.headers.get("Allow", "").split(", ")))
-        detail = f"{request.method} is not possible here. Possible: {allow}."
+        detail = f"{request.method} is not allowed here. Allowed: {allow}."
         return Problem(status, detail, headers={"Allow": allow})
     return Problem(status, DETAILS.get(status, HTTPStatus(status).description))
 
 
 DETAILS = {
-    400: "The request cannot be understood.",
-    404: "There is nothing under this address.",
-    500: "Something went wrong here. It has been logged under the correlation id of this answer.",
-    503: "The database does not answer. Try again, with the same Idempotency-Key if you sent one.",
+    400: "The request is malformed.",
+    404: "There is nothing at this address.",
+    500: "Internal error. It is logged under the X-Correlation-Id of this response.",
+    503: "The database is unavailable. Try again, with the same Idempotency-Key if you sent one.",
 }

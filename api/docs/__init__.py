@@ -1,1 +1,1 @@
-"""The OpenAPI description and the page to try the API."""
+"""The OpenAPI description and the interactive page."""

@@ -1,4 +1,4 @@
-"""The API's description of itself: all of its refusals beside its answers."""
+"""The OpenAPI description, including the errors of each call."""
 
 from http import HTTPStatus
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from api.problems import CONTENT_TYPE
 
 DESCRIPTION = """
-Ask for meeting bots (Google Meet, Microsoft Teams, Zoom) and follow them to their end.
+Request meeting bots (Google Meet, Microsoft Teams, Zoom) and follow them to their end.
 
-Send `Authorization: Bearer <key>`: an API key (`manage.py create_api_key NAME`), or for the calls
-of bots the token in `BOT_DATA`. Every refusal is `application/problem+json`. Each answer has the
-header `X-Correlation-Id`, which is also in every line of the log; send one to choose it yourself.
+Send `Authorization: Bearer <key>` with an API key (`manage.py create_api_key NAME`) or, in a bot
+callback, with the token from `BOT_DATA`. Every error is `application/problem+json`. Every response
+has an `X-Correlation-Id` header, which also marks its log lines; send the header to set the id.
 """
 
 PROBLEM = {
@@ -24,7 +24,7 @@ PROBLEM = {
         "detail": {"type": "string"},
         "errors": {
             "type": "object",
-            "description": "What is wrong, by the name of the field.",
+            "description": "Error messages by field name.",
             "additionalProperties": {"type": "array", "items": {"type": "string"}},
         },
     },
@@ -33,7 +33,7 @@ PROBLEM = {
             "type": "about:blank",
             "title": "Unprocessable Entity",
             "status": 422,
-            "detail": "The request is not valid: priority.",
+            "detail": "The request is invalid. Check: priority.",
             "errors": {"priority": ["Input should be less than or equal to 1000."]},
         }
     ],
@@ -54,24 +54,24 @@ def describe_problems(schema: dict[str, Any]) -> dict[str, Any]:
     schema["components"]["schemas"]["Problem"] = PROBLEM
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
-            for status in _refusals(operation, method=method, path=path):
+            for status in _errors(operation, method=method, path=path):
                 operation["responses"][str(status)] = _problem(status)
     return schema
 
 
-def _refusals(operation: dict[str, Any], *, method: str, path: str) -> list[int]:
-    who = [name for needed in operation.get("security", []) for name in needed]
+def _errors(operation: dict[str, Any], *, method: str, path: str) -> list[int]:
+    schemes = [name for needed in operation.get("security", []) for name in needed]
     has_parameters = bool(operation.get("parameters")) or "requestBody" in operation
-    refuses_others = method == "get"  # parameters that it does not have
+    refuses_unknown_parameters = method == "get"
     applies = {
         400: True,
-        401: bool(who),
-        403: "OperatorKey" in who,
+        401: bool(schemes),
+        403: "OperatorKey" in schemes,
         404: "{" in path,
         409: operation["operationId"] in _CONFLICTS,
         413: True,
-        422: has_parameters or refuses_others,
-        429: bool({"ClientKey", "OperatorKey"} & set(who)),
+        422: has_parameters or refuses_unknown_parameters,
+        429: bool({"ClientKey", "OperatorKey"} & set(schemes)),
         500: True,
         503: True,
     }

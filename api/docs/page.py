@@ -1,4 +1,4 @@
-"""The page to try the API: scripts of our own host only, and none within the page."""
+"""The interactive page. Its policy allows scripts from this host only, and none inline."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -22,9 +22,9 @@ POLICY = "; ".join(
 
 def with_strict_policy(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     @wraps(view, assigned=())
-    def guarded(*args: Any, **kwargs: Any) -> HttpResponse:
+    def wrapped(*args: Any, **kwargs: Any) -> HttpResponse:
         response = view(*args, **kwargs)
         response["Content-Security-Policy"] = POLICY
         return response
 
-    return guarded
+    return wrapped

@@ -1,1 +1,1 @@
-"""What goes over the wire: request bodies, parameters and answers, in camelCase."""
+"""Request bodies, parameters and responses, in camelCase."""

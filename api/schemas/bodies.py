@@ -1,4 +1,4 @@
-"""Reading a JSON body that anybody may have sent."""
+"""Parse untrusted JSON bodies."""
 
 import json
 import math
@@ -13,13 +13,13 @@ from api.problems import Problem, wrong_fields
 from slots.tokens import Assignment
 
 DEEPEST = 20
-# PostgreSQL stores neither a NUL nor half of a surrogate pair.
+# PostgreSQL cannot store NUL characters or lone surrogates.
 CANNOT_BE_STORED = re.compile("[\x00\ud800-\udfff]")
 
 
 class StrictParser(Parser):
-    """JSON by the letter of its standard, with nothing in it that could not be stored. A bot is
-    not refused for that, or it would keep its slot: see StatusReport."""
+    """Accepts strict JSON that PostgreSQL can store. The second check is not for bots: a refused
+    bot would keep its slot (see StatusReport)."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         body = _parse(request.body)
@@ -38,14 +38,14 @@ def _parse(body: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _number(text: str) -> int | float:
     number = float(text)
     if math.isinf(number):
         raise ValueError("a number is out of range")
-    # PostgreSQL gives 1e300 back written out, so that is how its size has to be measured.
+    # PostgreSQL returns 1e300 with all its digits; the limit on size must count them.
     return int(Decimal(text)) if abs(number) >= 1e16 else number
 
 
@@ -61,20 +61,20 @@ def _check(body: Any) -> None:
     fields = body.items() if isinstance(body, dict) else [("body", body)]
     errors = {}
     for name, value in fields:
-        complaint = _complaint(name, depth=0) or _complaint(value, depth=0)
-        if complaint:
-            errors[CANNOT_BE_STORED.sub("\ufffd", name)] = [complaint]
+        why = _why_refused(name, depth=0) or _why_refused(value, depth=0)
+        if why:
+            errors[CANNOT_BE_STORED.sub("\ufffd", name)] = [why]
     if errors:
         raise wrong_fields(errors)
 
 
-def _complaint(value: Any, *, depth: int) -> str:
+def _why_refused(value: Any, *, depth: int) -> str:
     if isinstance(value, str):
         bad = CANNOT_BE_STORED.search(value)
-        return "A NUL or half of a surrogate pair cannot be stored." if bad else ""
+        return "Must not contain NUL characters or lone surrogates." if bad else ""
     if not isinstance(value, dict | list):
         return ""
     if depth == DEEPEST:
-        return f"It is nested more than {DEEPEST} levels deep."
+        return f"Must not be nested more than {DEEPEST} levels deep."
     inner = [*value, *value.values()] if isinstance(value, dict) else value
-    return next(filter(None, (_complaint(item, depth=depth + 1) for item in inner)), "")
+    return next(filter(None, (_why_refused(item, depth=depth + 1) for item in inner)), "")

@@ -1,4 +1,4 @@
-"""What goes over the wire about bots, in camelCase."""
+"""Requests and responses about bots."""
 
 import json
 from datetime import datetime, timedelta
@@ -28,7 +28,7 @@ USUAL_QUEUE_TIMEOUT = settings.DEFAULT_QUEUE_TIMEOUT // MILLISECOND
 LONGEST_REASON = 1000
 
 
-# Plain models, not ninja.Schema: that would look up each field as a Django template does.
+# Plain models: ninja.Schema would look up each field like a variable in a Django template.
 
 
 class Incoming(BaseModel):
@@ -40,7 +40,7 @@ class Outgoing(BaseModel):
 
 
 def _whole(value: Any) -> Any:
-    """To JSON, 5.0 is a whole number too; but "5" and true are none."""
+    """Accept 5.0, a whole number in JSON. Strict mode refuses "5" and true."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -74,22 +74,23 @@ class NewBot(Incoming):
         json_schema_extra={"format": "meeting-url"},
     )
     bot_display_name: Annotated[str, Field(min_length=1, max_length=255)] = "Meeting Bot"
-    platform: Platform | None = Field(None, description="Read off the address if left out.")
+    platform: Platform | None = Field(None, description="Derived from meetingUrl if omitted.")
     priority: Priority = Field(100, description="Lower goes first.")
     queue_timeout_ms: QueueTimeout | None = Field(
-        None, description=f"How long it may wait for a slot; {USUAL_QUEUE_TIMEOUT} if left out."
+        None, description=f"How long the bot may wait for a slot; {USUAL_QUEUE_TIMEOUT} if omitted."
     )
     config: dict[str, Any] = Field(
-        default_factory=dict, description="Handed to the bot as it is; 64 kB, 20 levels deep."
+        default_factory=dict,
+        description="Passed to the bot unchanged. At most 64 KiB and 20 levels deep.",
     )
     dedupe_key: Annotated[str, Field(min_length=1, max_length=255)] | None = Field(
         None,
-        description="While a bot asked for with this key and dedupeKey lives, it is the answer "
-        "(with status 200) and no second one is made.",
+        description="Until the bot requested with this API key and dedupeKey ends, further "
+        "requests return it with status 200 and create no second bot.",
     )
     webhook_url: Annotated[str, Field(min_length=1, max_length=2000)] | None = Field(
         None,
-        description="Where each change of this bot's status is sent; else where the key says.",
+        description="Receives this bot's status changes. Default: the URL of the API key.",
         json_schema_extra={"format": "webhook-url"},
     )
 
@@ -97,7 +98,7 @@ class NewBot(Incoming):
     @classmethod
     def _config_is_small(cls, config: dict[str, Any]) -> dict[str, Any]:
         if len(json.dumps(config, ensure_ascii=False).encode()) > LARGEST_CONFIG:
-            raise ValueError(f"It is larger than {LARGEST_CONFIG} bytes.")
+            raise ValueError(f"Must be at most {LARGEST_CONFIG} bytes of JSON.")
         return config
 
     @field_validator("webhook_url")
@@ -148,7 +149,7 @@ def bot_fields(bot: Bot) -> dict[str, Any]:
 
 
 class PlacedBot(Outgoing):
-    """The two about the queue are there only while the bot is queued."""
+    """The two queue fields are present only while the bot is queued."""
 
     bot: BotOut
     queue_position: int | None = Field(None, description="1 is next.")
@@ -156,7 +157,7 @@ class PlacedBot(Outgoing):
 
 
 class BotInDetail(BotOut):
-    """The last two are there only while the bot is queued."""
+    """The two queue fields are present only while the bot is queued."""
 
     queue_position: int | None = Field(None, description="1 is next.")
     estimated_wait_ms: int | None = None
@@ -164,7 +165,9 @@ class BotInDetail(BotOut):
 
 class BotPage(Outgoing):
     bots: list[BotOut]
-    next_cursor: str | None = Field(description="For the next page; null on the last one.")
+    next_cursor: str | None = Field(
+        description="The `cursor` of the next page; null on the last page."
+    )
 
 
 class EventOut(Outgoing):
@@ -182,7 +185,9 @@ class EventOut(Outgoing):
 
 class EventPage(Outgoing):
     events: list[EventOut]
-    next_cursor: str | None = Field(description="For the next page; null on the last one.")
+    next_cursor: str | None = Field(
+        description="The `cursor` of the next page; null on the last page."
+    )
 
 
 def event_out(event: BotEvent) -> EventOut:
@@ -202,23 +207,22 @@ def event_out(event: BotEvent) -> EventOut:
 
 class BotOfContainer(BotOut):
     config: dict[str, Any]
-    released: bool = Field(description="The bot is not in this container any more: leave.")
+    released: bool = Field(description="The bot no longer holds this slot: leave.")
     should_leave: bool
 
 
 class Stay(Outgoing):
-    should_leave: bool = Field(description="The slot is not this bot's any more: leave.")
+    should_leave: bool = Field(description="The bot no longer holds its slot: leave.")
 
 
-def _made_to_fit(reason: Any) -> Any:
+def _fit_for_storage(reason: Any) -> Any:
     if not isinstance(reason, str):
         return reason
     text = CANNOT_BE_STORED.sub("", reason).strip()
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 
 
-# A bot that is refused keeps its slot: so what can be mended is mended, and what is not known is
-# ignored.
+# A refused bot would keep its slot: repair what can be repaired and ignore unknown fields.
 class StatusReport(Incoming):
     model_config = ConfigDict(
         extra="ignore",
@@ -226,10 +230,9 @@ class StatusReport(Incoming):
     )
 
     status: Literal["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE", "FAILED"]
-    reason: Annotated[str, BeforeValidator(_made_to_fit)] | None = Field(
+    reason: Annotated[str, BeforeValidator(_fit_for_storage)] | None = Field(
         None,
-        description=f"Cut to {LONGEST_REASON} characters if it is longer. If it is left out, a "
-        "`failureReason` is taken for it.",
+        description=f"Cut to {LONGEST_REASON} characters. If omitted, `failureReason` is used.",
     )
 
     @model_validator(mode="before")

@@ -1,11 +1,11 @@
-"""Cursors: where a list goes on. What is in them is nobody's business but ours."""
+"""Pagination cursors. Opaque to clients."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 Cursor = Annotated[
-    str, Field(pattern=r"^[0-9a-f]{1,15}$", description="`nextCursor` of the page before.")
+    str, Field(pattern=r"^[0-9a-f]{1,15}$", description="`nextCursor` of the previous page.")
 ]
 
 

@@ -1,4 +1,4 @@
-"""Parameters that a call does not have: a filter with a slip in its name would list everything."""
+"""Refuse unknown query parameters: a misspelled filter would list everything."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -17,13 +17,13 @@ def refuse_unknown_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
         if model.__ninja_param_source__ == "query"
         for name in model.__ninja_flatten_map__
     )
-    hint = f"known are {', '.join(known)}" if known else "this call has none"
+    hint = f"Allowed: {', '.join(known)}." if known else "This call takes none."
 
     @wraps(view)
     def checked(request: HttpRequest, **values: Any) -> Any:
         unknown = request.GET.keys() - known if request.method == "GET" else ()
         if unknown:
-            raise wrong_fields({name: [f"There is no such parameter; {hint}."] for name in unknown})
+            raise wrong_fields({name: [f"Unknown parameter. {hint}"] for name in unknown})
         return view(request, **values)
 
     return checked

@@ -1,4 +1,4 @@
-"""What goes over the wire about slots and the queue."""
+"""Requests and responses about slots and the queue."""
 
 from datetime import datetime
 from typing import Annotated
@@ -80,21 +80,19 @@ class Waiter(Outgoing):
 
 class QueueOut(Outgoing):
     waiters: list[Waiter]
-    total: int = Field(description="All that wait, whether or not they are in this list.")
+    total: int = Field(description="The number of waiting bots, including those not listed.")
 
 
 class Release(Incoming):
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"reason": "The bot hangs and nobody needs it", "botId": 123}]
-        }
+        json_schema_extra={"examples": [{"reason": "The bot hangs", "botId": 123}]}
     )
 
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
     bot_id: Annotated[
         WholeNumber | None,
         Field(
-            description="Release only if this bot holds the slot: then a repeated call does not "
-            "hit the next one."
+            description="Release only if this bot holds the slot. A repeated call then cannot hit "
+            "the next bot."
         ),
     ] = None

@@ -1,1 +1,1 @@
-"""Events out to clients: where to, what, signed how, and again after a failure."""
+"""Outgoing webhooks: allowed addresses, signatures, deliveries and retries."""

@@ -1,9 +1,9 @@
-"""Telling clients of each change of status, at least once, in passes.
+"""Send each status change to clients, at least once.
 
 The history of bots is the outbox: it is written with each change, so nothing is lost. A pass
-notes a delivery for each event that has none, claims those that are due, sends them outside of
-any transaction and records what came of it. A claim is a due time a little later: if the worker
-dies, another sends them again.
+creates a delivery for each event that has none, claims the deliveries that are due, sends them
+outside any transaction and records the results. A claim postpones the due time: if the worker
+dies, another one sends the delivery again.
 """
 
 import json
@@ -32,8 +32,8 @@ CLAIM = 120  # seconds
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(hours=1)
 
-# By open webhook, so that the cost does not grow with history. Two passes at once may see the
-# same event: the unique index lets one of them note it.
+# Starts from open webhooks: the cost does not grow with history. Two concurrent passes may see
+# the same event; the unique index lets one of them insert it.
 _NOTE_EVENTS = """
 INSERT INTO bots_webhookdelivery (webhook_id, event_id)
 SELECT webhook.id, event.id
@@ -45,7 +45,7 @@ ORDER BY event.id
 ON CONFLICT DO NOTHING
 """
 
-# A terminal event is a bot's last: once it is noted there is nothing more to come.
+# A terminal event is a bot's last: no other can follow.
 _CLOSE_FINISHED = """
 UPDATE bots_webhook SET is_open = false
 FROM bots_webhookdelivery AS delivery JOIN bots_botevent AS event ON event.id = delivery.event_id
@@ -68,7 +68,7 @@ RETURNING id
 
 
 def deliver_webhooks() -> int:
-    """One pass: send what is due, for a limited time. Says how many were sent."""
+    """Run one pass, for a limited time; return how many deliveries were sent."""
     note_events()
     end, sent = time.monotonic() + LONGEST_PASS, 0
     while time.monotonic() < end:
@@ -81,7 +81,7 @@ def deliver_webhooks() -> int:
 
 
 def note_events() -> None:
-    """Note a delivery for each event of a bot with a webhook that has none yet."""
+    """Create a delivery for each event that needs one."""
     with connection.cursor() as cursor:
         cursor.execute(_NOTE_EVENTS)
         cursor.execute(_CLOSE_FINISHED)
@@ -103,7 +103,7 @@ def _send(deliveries: list[WebhookDelivery]) -> None:
 
 
 def _post(delivery: WebhookDelivery) -> Result:
-    """Runs in a thread of its own, and so touches no row that is not loaded yet."""
+    """Runs in its own thread, where a query would open another database connection."""
     body = json.dumps(payload(delivery), separators=(",", ":")).encode()
     timestamp = int(time.time())
     secret = delivery.webhook.api_key.key_hash
@@ -138,19 +138,19 @@ def _record(delivery: WebhookDelivery, result: Result) -> None:
     if result.delivered:
         row.update(delivered_at=Now(), due_at=None, last_answer=result.answer)
         return
-    given_up = delivery.attempts >= settings.WEBHOOK_ATTEMPTS
+    gives_up = delivery.attempts >= settings.WEBHOOK_ATTEMPTS
     row.update(
-        due_at=None if given_up else Now() + pause_after(delivery.attempts),
+        due_at=None if gives_up else Now() + pause_after(delivery.attempts),
         last_answer=result.answer,
     )
     bot = delivery.event.bot
     with correlated(bot.correlation_id, bot=bot.pk):
         logger.warning(
-            "Webhook of %s for event %s was not delivered at attempt %d%s: %s",
+            "Webhook for %s, event %s: attempt %d failed%s: %s",
             bot,
             delivery.event_id,
             delivery.attempts,
-            ", given up" if given_up else "",
+            ", giving up" if gives_up else "",
             result.answer,
         )
 

@@ -1,4 +1,4 @@
-"""One HTTP request to a client's webhook, which cannot take longer than it may."""
+"""One HTTP request to a client's webhook, with a hard time limit."""
 
 import http.client
 import socket
@@ -21,7 +21,7 @@ class Result:
 
 
 def post(url: str, body: bytes, *, headers: Mapping[str, str]) -> Result:
-    """Delivered means answered with 2xx. Redirects are not followed: they could lead inside."""
+    """A 2xx response means delivered. Redirects, which could lead inside, are not followed."""
     try:
         target = find_target(url)
         with _connected(target) as connection:
@@ -38,8 +38,8 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str]) -> Result:
 def _connected(target: Target) -> Iterator[http.client.HTTPConnection]:
     connection = http.client.HTTPConnection(target.host, target.port, timeout=CONNECT_TIMEOUT)
     connection.sock = _socket(target)
-    # A timeout of the socket starts anew with each byte: somebody who sends one every second
-    # would hold us for ever.
+    # The socket's timeout restarts with each byte: a receiver that sends one every second would
+    # keep the connection open forever.
     alarm = threading.Timer(TOTAL_TIMEOUT, _cut, [connection.sock])
     alarm.start()
     try:
@@ -64,4 +64,4 @@ def _cut(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # it has ended by itself in this very moment
+        return  # already closed

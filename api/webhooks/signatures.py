@@ -1,7 +1,7 @@
-"""How a receiver knows that a webhook is from us, and new.
+"""Signatures that prove a webhook's origin and age to its receiver.
 
-The secret is the SHA-256 of the API key in hexadecimal: the client can compute it and hand it to
-its receiver without handing over the key, and there is no second secret to look after.
+The secret is the SHA-256 of the API key in hexadecimal. A client can compute it and give it to its
+receiver without giving away the key, and there is no second secret to manage.
 """
 
 import hashlib

@@ -16,7 +16,7 @@ MEETING = "https://meet.google.com/abc-defg-hij"
 
 
 class Api:
-    """Calls the API with one key or token, and reads its JSON."""
+    """Calls the API with one key or token."""
 
     def __init__(self, token: str = "") -> None:
         self.client = Client(raise_request_exception=False)
@@ -40,7 +40,7 @@ class Api:
 
 
 class Assigned:
-    """A bot in its slot, with the token that its container has."""
+    """A bot in its slot, with its container's token."""
 
     def __init__(self, *, bot=None, runs=True):
         self.bot = bot or BotFactory()
@@ -77,7 +77,7 @@ def operator_api(db):
 
 @pytest.fixture
 def full_pool(db, settings):
-    """A pool of Google Meet that has no slot to give."""
+    """Google Meet has no slots and no room for one."""
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 0}
 
 

@@ -1,4 +1,4 @@
-"""The API's description of itself, and the page to try it."""
+"""The OpenAPI description and the interactive page."""
 
 import re
 
@@ -34,29 +34,29 @@ def operations(document):
             yield method, path, operation
 
 
-def test_it_describes_the_calls_of_the_contract(document):
+def test_it_describes_exactly_the_calls_of_the_contract(document):
     assert {(method, path) for method, path, _ in operations(document)} == CONTRACT
 
 
-def test_every_refusal_is_described_as_a_problem(document):
+def test_every_error_is_described_as_a_problem(document):
     for _, _, operation in operations(document):
         for status, response in operation["responses"].items():
             if int(status) >= 400:
                 assert set(response["content"]) == {"application/problem+json"}
 
 
-def test_every_call_with_a_key_says_that_it_may_be_refused(document):
+def test_every_authenticated_call_describes_401(document):
     for _, _, operation in operations(document):
         if operation.get("security"):
             assert "401" in operation["responses"]
 
 
-def test_names_are_in_camel_case(document):
+def test_field_names_are_in_camel_case(document):
     for schema in document["components"]["schemas"].values():
         assert not [name for name in schema.get("properties", {}) if "_" in name]
 
 
-def test_bodies_come_with_an_example(document):
+def test_request_bodies_have_an_example(document):
     for _, path, operation in operations(document):
         if "requestBody" in operation:
             body = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -64,35 +64,35 @@ def test_bodies_come_with_an_example(document):
             assert document["components"]["schemas"][name]["examples"], path
 
 
-def test_unknown_fields_are_for_bots_alone(document):
+def test_only_bots_may_send_unknown_fields(document):
     schemas = document["components"]["schemas"]
     for name in ("NewBot", "Release"):
         assert schemas[name]["additionalProperties"] is False
     assert "additionalProperties" not in schemas["StatusReport"]
 
 
-def test_a_bots_reason_has_no_limit_but_says_where_it_is_cut(document):
+def test_a_bots_reason_has_no_limit_and_says_where_it_is_cut(document):
     reason = document["components"]["schemas"]["StatusReport"]["properties"]["reason"]
     assert "maxLength" not in str(reason)
     assert "1000 characters" in reason["description"]
 
 
-def test_calls_that_refuse_unknown_parameters_say_so(document):
+def test_calls_that_refuse_unknown_parameters_describe_422(document):
     assert "422" in document["paths"]["/api/v1/pool"]["get"]["responses"]
 
 
-def test_the_page_to_try_it_needs_no_other_host_and_no_script_of_its_own(db):
+def test_the_interactive_page_needs_no_other_host_and_no_inline_script(db):
     page = Api().client.get("/api/v1/docs")
     assert page.status_code == 200
     html = page.content.decode()
     assert not re.search(r"https?://", html)
-    # The one script with content is data, which no policy has to allow.
+    # The only inline script is JSON data, which needs no permission from the policy.
     assert not re.findall(r"<script(?![^>]*(src=|application/json))", html)
     policy = page["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
 
 
-def test_all_that_the_page_loads_is_served_by_us(db, settings):
+def test_everything_the_page_loads_is_served_from_this_host(db, settings):
     html = Api().client.get("/api/v1/docs").content.decode()
     loaded = re.findall(r'(?:src|href)="([^"]+)"', html)
     assert len(loaded) >= 3

@@ -17,13 +17,13 @@ from bots.models import ApiKey
 pytestmark = pytest.mark.django_db
 
 
-def test_a_key_is_kept_as_a_hash_only():
+def test_only_the_hash_of_a_key_is_stored():
     key = create_api_key(name="app")
     row = ApiKey.objects.values().get()
     assert key not in str(row) and key.removeprefix("bp_") not in str(row)
 
 
-def test_using_a_key_says_whose_it_is_and_records_the_use():
+def test_using_a_key_returns_it_and_records_the_use():
     key = create_api_key(name="ops", role="operator")
     assert ApiKey.objects.get().last_used_at is None
     used = use_api_key(key)
@@ -45,26 +45,26 @@ def test_a_revoked_key_is_refused():
         use_api_key(key)
 
 
-def test_revoking_twice_changes_nothing_the_second_time():
+def test_revoking_a_revoked_key_returns_false():
     create_api_key(name="app")
     revoke_api_key(ApiKey.objects.get())
     assert not revoke_api_key(ApiKey.objects.get())
 
 
-def test_two_keys_in_use_cannot_have_the_same_name():
+def test_two_active_keys_cannot_have_the_same_name():
     create_api_key(name="app")
     with pytest.raises(NameIsTaken):
         create_api_key(name="app")
 
 
-def test_a_revoked_keys_name_can_be_used_again():
+def test_the_name_of_a_revoked_key_can_be_used_again():
     create_api_key(name="app")
     revoke_api_key(ApiKey.objects.get())
     assert create_api_key(name="app")
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 101, "two\nlines"])
-def test_a_strange_name_is_refused(name):
+def test_an_invalid_name_is_refused(name):
     with pytest.raises(ValueError, match="name"):
         create_api_key(name=name)
 
@@ -74,7 +74,7 @@ def test_an_unknown_role_is_refused():
         create_api_key(name="app", role="root")
 
 
-def test_a_key_has_a_minutes_worth_of_calls_and_is_told_when_to_try_again(settings):
+def test_a_key_may_burst_for_a_minutes_worth_of_calls(settings):
     settings.API_RATE_LIMIT = 3
     key = create_api_key(name="app")
     for _ in range(3):
@@ -84,13 +84,13 @@ def test_a_key_has_a_minutes_worth_of_calls_and_is_told_when_to_try_again(settin
     assert 1 <= refusal.value.retry_after <= 20
 
 
-def test_one_key_does_not_use_up_the_rate_of_another(settings):
+def test_each_key_has_its_own_rate(settings):
     settings.API_RATE_LIMIT = 1
     use_api_key(create_api_key(name="app"))
     assert use_api_key(create_api_key(name="other"))
 
 
-def test_calls_refused_are_not_counted(settings):
+def test_refused_calls_are_not_charged(settings):
     settings.API_RATE_LIMIT = 1
     key = create_api_key(name="app")
     use_api_key(key)
@@ -100,7 +100,7 @@ def test_calls_refused_are_not_counted(settings):
     assert ApiKey.objects.get().paid_off_at == paid_off_at
 
 
-def test_without_a_limit_none_is_refused(settings):
+def test_without_a_limit_no_call_is_refused(settings):
     settings.API_RATE_LIMIT = 0
     key = create_api_key(name="app")
     assert all(use_api_key(key) for _ in range(50))
@@ -112,7 +112,7 @@ def test_using_a_key_costs_one_round_trip(django_assert_num_queries):
         use_api_key(key)
 
 
-def test_the_command_prints_the_key_once():
+def test_the_command_prints_the_key():
     out = StringIO()
     call_command("create_api_key", "ops", role="operator", stdout=out)
     assert use_api_key(out.getvalue().strip()).role == "operator"
@@ -125,10 +125,10 @@ def test_the_command_refuses_a_name_in_use():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_comes_after_the_use_of_a_key_is_safely_on_disk_when_it_is_answered():
+def test_only_the_use_of_a_key_is_committed_asynchronously():
     key = create_api_key(name="app")
     with connection.cursor() as cursor:
-        cursor.execute("SET synchronous_commit = on")  # the server of the tests does without
+        cursor.execute("SET synchronous_commit = on")  # off on the test server
         use_api_key(key)
         cursor.execute("SHOW synchronous_commit")
         assert cursor.fetchone() == ("on",)

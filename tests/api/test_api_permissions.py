@@ -1,4 +1,4 @@
-"""Who may make which call: every call, every role."""
+"""Which role may make which call: every call, every role."""
 
 import pytest
 from django.utils import timezone
@@ -17,7 +17,7 @@ BODIES = {
     "reportStatus": {"status": "IN_CALL"},
     "releaseSlot": {"reason": "Stuck"},
 }
-CLIENT, OPERATOR, BOT, PUBLIC = {"client", "operator"}, {"operator"}, {"bot"}, {"anybody"}
+CLIENT, OPERATOR, BOT, PUBLIC = {"client", "operator"}, {"operator"}, {"bot"}, {"public"}
 ALLOWED = {
     "createBot": CLIENT,
     "listBots": CLIENT,
@@ -33,7 +33,7 @@ ALLOWED = {
     "reportStatus": BOT,
     "receiveCoolifyWebhook": PUBLIC,
 }
-ROLES = ["nobody", "client", "operator", "bot", "revoked"]
+ROLES = ["anonymous", "client", "operator", "bot", "revoked"]
 
 
 def calls():
@@ -61,7 +61,7 @@ def token_of(role, *, slot):
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("call", [name for name in CALLS if ALLOWED[name] != PUBLIC])
-def test_a_call_is_open_to_its_roles_only(db, call, role):
+def test_a_call_is_open_only_to_its_roles(db, call, role):
     SlotFactory(coolify_uuid="app-1")
     slot = assign_bot_to_slot(BotFactory(), reason="Bot requested", actor="test")
     method, path = CALLS[call]
@@ -76,11 +76,11 @@ def test_a_call_is_open_to_its_roles_only(db, call, role):
         assert Bot.objects.get().status == "DEPLOYING"
 
 
-def test_who_is_not_known_is_told_how_to_be(db):
+def test_a_call_without_a_key_is_told_how_to_authenticate(db):
     assert Api().get("bots")["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_key_over_its_rate_is_told_when_to_come_again(settings, client_api):
+def test_a_key_over_its_rate_is_told_when_to_try_again(settings, client_api):
     settings.API_RATE_LIMIT = 1
     client_api.get("bots")
     answer = client_api.get("bots")
@@ -90,20 +90,18 @@ def test_a_key_over_its_rate_is_told_when_to_come_again(settings, client_api):
 
 
 @pytest.fixture
-def watch_that_has_just_looked(db):
+def recent_observation(db):
     Watch.objects.update_or_create(pk=True, defaults={"looked_at": timezone.now()})
 
 
 @pytest.mark.parametrize("body", [{"event": "deployment_success"}, None, "no JSON at all"])
-def test_a_notification_from_coolify_makes_the_next_pass_look(
-    watch_that_has_just_looked, settings, body
-):
+def test_a_notification_from_coolify_triggers_an_observation(recent_observation, settings, body):
     answer = Api().post(f"coolify/webhook/{settings.COOLIFY_WEBHOOK_SECRET}", body)
     assert answer.status_code == 204
     assert Watch.objects.get().looked_at is None
 
 
-def test_one_without_the_secret_does_nothing(watch_that_has_just_looked, settings):
+def test_a_notification_without_the_secret_does_nothing(recent_observation, settings):
     secret = settings.COOLIFY_WEBHOOK_SECRET
     for wrong in (secret[:-1], f"{secret}x", "ü"):
         assert Api().post(f"coolify/webhook/{wrong}").status_code == 404

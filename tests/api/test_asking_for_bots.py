@@ -47,7 +47,7 @@ def test_it_places_the_bot_on_an_idle_slot(client_api, slot):
     assert answer["Location"] == f"/api/v1/bots/{bot['id']}"
 
 
-def test_a_full_pool_gives_a_place_in_line(client_api, full_pool):
+def test_it_queues_the_bot_if_the_pool_is_full(client_api, full_pool):
     ask(client_api)
     answer = ask(client_api)
     assert answer.status_code == 201
@@ -56,7 +56,7 @@ def test_a_full_pool_gives_a_place_in_line(client_api, full_pool):
     assert "estimatedWaitMs" in answer.json()
 
 
-def test_all_that_was_asked_for_is_kept(client_api):
+def test_it_stores_every_field(client_api):
     body = {
         "botDisplayName": "Protokoll Ü",
         "priority": 7,
@@ -70,18 +70,18 @@ def test_all_that_was_asked_for_is_kept(client_api):
     assert bot.correlation_id == "order-4711"
 
 
-def test_what_is_left_out_has_its_default(client_api):
+def test_omitted_fields_have_their_defaults(client_api):
     ask(client_api)
     bot = Bot.objects.get()
     assert (bot.priority, bot.queue_timeout.total_seconds(), bot.config) == (100, 300, {})
 
 
-def test_null_is_as_good_as_left_out_where_there_is_no_default(client_api):
+def test_null_means_omitted_for_fields_without_a_default(client_api):
     body = {"platform": None, "queueTimeoutMs": None, "dedupeKey": None, "webhookUrl": None}
     assert ask(client_api, body).status_code == 201
 
 
-def test_history_names_the_key_that_asked(client_api):
+def test_the_history_names_the_api_key(client_api):
     ask(client_api)
     assert set(BotEvent.objects.values_list("actor", flat=True)) == {"key:app"}
 
@@ -121,7 +121,7 @@ def test_a_second_bot_for_the_same_meeting_is_allowed(client_api):
         ("surprise", 1),
     ],
 )
-def test_a_wrong_field_is_refused_by_its_name(client_api, field, value):
+def test_an_invalid_field_is_refused_by_name(client_api, field, value):
     if field == "meetingUrl":
         answer = client_api.post("bots", {"meetingUrl": value})
     else:
@@ -133,13 +133,11 @@ def test_a_wrong_field_is_refused_by_its_name(client_api, field, value):
     assert not Bot.objects.exists()
 
 
-LARGEST_STRING = 131_072  # in bytes: Linux takes no larger argument or variable
+LARGEST_STRING = 131_072  # bytes: Linux's limit for one argument or variable
 
 
 @pytest.mark.parametrize("letter", ["y", "я", "😀", '"', "\x01"])
-def test_the_largest_bot_that_is_accepted_fits_into_an_environment_variable(
-    client_api, slot, letter
-):
+def test_the_largest_accepted_bot_fits_into_an_environment_variable(client_api, slot, letter):
     meeting = MEETING + "?" + '"' * (2000 - len(MEETING) - 1)
     room = 65_536 - len(json.dumps({"x": ""}))
     letters = room // (len(json.dumps(letter, ensure_ascii=False).encode()) - 2)
@@ -152,12 +150,12 @@ def test_the_largest_bot_that_is_accepted_fits_into_an_environment_variable(
     slot.refresh_from_db()
     variables = container_environment(slot, Bot.objects.get())
     assert len(f"BOT_DATA={variables['BOT_DATA']}") < LARGEST_STRING
-    # Coolify has a shell write all of them to a file, as base64 within one argument.
+    # Coolify writes them to a file with a shell command, as base64 in one argument.
     file = "\n".join(f"{name}='{value}'" for name, value in variables.items())
     assert len(base64.b64encode(file.encode())) < LARGEST_STRING - 3_000
 
 
-def test_numbers_of_the_config_are_kept_however_large(client_api):
+def test_large_numbers_in_the_config_are_kept(client_api):
     ask(client_api, {"config": {"x": 1e300, "y": 1.5, "z": 2.0}})
     config = Bot.objects.get().config
     assert json.dumps(config) == json.dumps({"x": 10**300, "y": 1.5, "z": 2.0})
@@ -170,22 +168,22 @@ def nested(levels):
     return value
 
 
-def test_twenty_levels_of_config_are_not_too_many(client_api):
+def test_a_config_may_have_twenty_levels(client_api):
     assert ask(client_api, {"config": nested(20)}).status_code == 201
 
 
-def test_twenty_one_are(client_api):
+def test_a_config_may_not_have_twenty_one_levels(client_api):
     answer = ask(client_api, {"config": nested(21)})
     assert "nested" in answer.json()["errors"]["config"][0]
 
 
-def test_the_refusal_of_an_unknown_address_names_the_known_forms(client_api):
+def test_refusing_an_unknown_address_lists_the_known_forms(client_api):
     answer = client_api.post("bots", {"meetingUrl": "https://example.com/x"})
     (reason,) = answer.json()["errors"]["meetingUrl"]
     assert "meet.google.com" in reason and "teams.microsoft.com" in reason and "zoom.us" in reason
 
 
-# In a process of its own, because the API is described once, when it starts.
+# In its own process: the schema is built once, from the settings at start.
 SHOW_QUEUE_TIMEOUT = """
 import django
 django.setup()
@@ -196,7 +194,7 @@ print(json.dumps(NewBot.model_json_schema()["properties"]["queueTimeoutMs"]))
 """
 
 
-def test_the_longest_queue_timeout_is_the_one_that_is_set():
+def test_the_longest_queue_timeout_comes_from_the_settings():
     keep = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR")}
     own = {"MAX_QUEUE_TIMEOUT": "1200000", "DEFAULT_QUEUE_TIMEOUT": "700000"}
     shown = subprocess.run(
@@ -208,7 +206,7 @@ def test_the_longest_queue_timeout_is_the_one_that_is_set():
     ).stdout
     described = json.loads(shown)
     assert described["anyOf"][0]["maximum"] == 1_200_000
-    assert "700000 if left out" in described["description"]
+    assert "700000 if omitted" in described["description"]
 
 
 # --- The same request again -------------------------------------------------------------------
@@ -225,14 +223,14 @@ def test_the_same_idempotency_key_gives_the_same_bot(client_api):
     assert Bot.objects.count() == 1
 
 
-def test_order_and_white_space_do_not_make_it_another_request(client_api):
+def test_field_order_and_white_space_do_not_make_a_different_request(client_api):
     key = {"Idempotency-Key": "order-1"}
     first = client_api.post("bots", f'{{"meetingUrl":"{MEETING}","priority":5}}', **key)
     second = client_api.post("bots", f'{{ "priority": 5, "meetingUrl": "{MEETING}" }}', **key)
     assert first.json()["bot"]["id"] == second.json()["bot"]["id"]
 
 
-def test_the_same_idempotency_key_with_another_body_is_refused(client_api):
+def test_the_same_idempotency_key_with_a_different_body_is_refused(client_api):
     again(client_api)
     answer = again(client_api, {"priority": 1})
     assert answer.status_code == 409
@@ -244,17 +242,17 @@ def test_an_idempotency_key_belongs_to_one_api_key(client_api, operator_api):
     assert again(client_api).json()["bot"]["id"] != again(operator_api).json()["bot"]["id"]
 
 
-def test_a_request_that_was_refused_does_not_use_up_its_idempotency_key(client_api):
+def test_a_refused_request_does_not_use_up_its_idempotency_key(client_api):
     assert again(client_api, {"priority": -1}).status_code == 422
     assert again(client_api).status_code == 201
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b", "ü"])
-def test_a_strange_idempotency_key_is_refused(client_api, key):
+def test_an_invalid_idempotency_key_is_refused(client_api, key):
     assert again(client_api, key=key).status_code == 422
 
 
-def test_the_same_answer_is_given_after_the_bot_has_ended(client_api):
+def test_an_idempotency_key_returns_its_bot_after_the_bot_has_ended(client_api):
     bot_id = again(client_api).json()["bot"]["id"]
     client_api.post(f"bots/{bot_id}/cancel")
     answer = again(client_api)
@@ -262,14 +260,14 @@ def test_the_same_answer_is_given_after_the_bot_has_ended(client_api):
     assert (answer.json()["bot"]["id"], answer.json()["bot"]["status"]) == (bot_id, "CANCELLED")
 
 
-def test_a_live_bot_with_the_same_dedupe_key_is_the_answer(client_api):
+def test_the_same_dedupe_key_returns_the_live_bot(client_api):
     first = ask(client_api, {"dedupeKey": "standup"})
     second = ask(client_api, {"dedupeKey": "standup", "priority": 1})
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json()["bot"]["id"] == second.json()["bot"]["id"]
 
 
-def test_once_it_has_ended_the_dedupe_key_gives_a_new_bot(client_api):
+def test_a_dedupe_key_gives_a_new_bot_once_the_old_one_has_ended(client_api):
     first = ask(client_api, {"dedupeKey": "standup"}).json()["bot"]["id"]
     client_api.post(f"bots/{first}/cancel")
     second = ask(client_api, {"dedupeKey": "standup"}).json()["bot"]["id"]
@@ -285,20 +283,20 @@ def test_a_dedupe_key_belongs_to_one_api_key(client_api, operator_api):
 # --- Cancelling -------------------------------------------------------------------------------
 
 
-def test_cancelling_a_waiter_takes_it_out_of_the_line(client_api, full_pool):
+def test_cancelling_a_queued_bot_removes_it_from_the_queue(client_api, full_pool):
     bot_id = ask(client_api).json()["bot"]["id"]
     answer = client_api.post(f"bots/{bot_id}/cancel")
     assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLED")
     assert not QueueEntry.objects.exists()
 
 
-def test_cancelling_a_bot_in_its_slot_frees_the_slot(client_api, slot):
+def test_cancelling_a_bot_releases_its_slot(client_api, slot):
     client_api.post(f"bots/{ask(client_api).json()['bot']['id']}/cancel")
     slot.refresh_from_db()
     assert slot.status == "stopping"
 
 
-def test_cancelling_twice_is_answered_with_the_bot_as_it_is(client_api, assigned):
+def test_cancelling_an_ended_bot_returns_it_unchanged(client_api, assigned):
     assigned.release(BotStatus.DONE)
     answer = client_api.post(f"bots/{assigned.bot.pk}/cancel")
     assert (answer.status_code, answer.json()["status"]) == (200, "DONE")
@@ -308,6 +306,6 @@ def test_an_unknown_bot_cannot_be_cancelled(client_api):
     assert client_api.post("bots/99/cancel").status_code == 404
 
 
-def test_a_released_slot_goes_to_the_next_request(client_api):
+def test_an_idle_slot_is_used_before_the_pool_grows(client_api):
     SlotFactory(number=5)
     assert ask(client_api).json()["bot"]["slotName"] == "pool-google-meet-005"

@@ -1,4 +1,4 @@
-"""Each line of "Bots calling back" in the collection of what went wrong elsewhere, and more."""
+"""Calls from containers. The quoted comments are failures seen in other systems."""
 
 import pytest
 from django.db.models.functions import Now
@@ -20,7 +20,7 @@ def next_bot_in(slot):
 # "A bot's calls after release were answered with errors, and it retried for ever."
 
 
-def test_a_bots_calls_after_release_are_answered_and_tell_it_to_leave(assigned, caplog):
+def test_a_released_bots_calls_succeed_and_tell_it_to_leave(assigned, caplog):
     assigned.release()
     events = BotEvent.objects.count()
     with caplog.at_level("INFO"):
@@ -30,20 +30,20 @@ def test_a_bots_calls_after_release_are_answered_and_tell_it_to_leave(assigned, 
     assert not [record for record in caplog.records if record.levelname != "INFO"]
 
 
-def test_a_bot_that_calls_for_the_first_time_when_its_stop_is_decided_has_to_leave(db):
+def test_a_bot_whose_first_call_comes_after_its_stop_was_requested_must_leave(db):
     late = Assigned(runs=False)
     Slot.objects.filter(pk=late.slot.pk).update(stop_asked_at=Now())
     assert late.heartbeat().json()["shouldLeave"] is True
     assert late.status() == "DEPLOYING"
 
 
-def test_after_release_the_container_still_learns_which_bot_it_was(assigned):
+def test_a_container_still_sees_its_bot_after_the_release(assigned):
     assigned.release()
     answer = assigned.api.get(f"slots/{assigned.slot.coolify_uuid}/bot").json()
     assert (answer["id"], answer["released"]) == (assigned.bot.pk, True)
 
 
-def test_an_old_container_never_sees_the_bot_that_came_after_it(assigned):
+def test_an_old_container_never_sees_the_next_bot(assigned):
     assigned.release()
     after = next_bot_in(assigned.slot)
     answer = assigned.api.get(f"slots/{assigned.slot.coolify_uuid}/bot").json()
@@ -52,14 +52,14 @@ def test_an_old_container_never_sees_the_bot_that_came_after_it(assigned):
     assert (answer["id"], answer["released"]) == (after.bot.pk, False)
 
 
-def test_an_old_bots_done_does_not_release_the_slot_of_the_next(assigned):
+def test_an_old_bots_done_does_not_release_the_next_bots_slot(assigned):
     assigned.release()
     after = next_bot_in(assigned.slot)
     assert assigned.report("DONE").json() == {"shouldLeave": True}
     assert Slot.objects.get().assigned_bot_id == after.bot.pk
 
 
-def test_a_bot_placed_again_does_not_hear_its_former_container(slot):
+def test_a_former_container_cannot_speak_for_a_bot_placed_again(slot):
     former = Assigned(runs=False)
     handle_slot_error(former.slot, "Pull failed", actor="test")
     SlotFactory()
@@ -70,7 +70,7 @@ def test_a_bot_placed_again_does_not_hear_its_former_container(slot):
     assert now.heartbeat().json() == {"shouldLeave": False}
 
 
-def test_a_bot_that_is_not_known_any_more_is_told_to_leave(assigned):
+def test_a_deleted_bot_is_told_to_leave(assigned):
     assigned.release()
     Bot.objects.filter(pk=assigned.bot.pk).delete()
     assert assigned.heartbeat().json() == {"shouldLeave": True}
@@ -81,7 +81,7 @@ def test_a_bot_that_is_not_known_any_more_is_told_to_leave(assigned):
 
 @pytest.mark.parametrize("end", ["DONE", "FAILED"])
 @pytest.mark.parametrize("late", ["JOINING_CALL", "IN_CALL", "LEAVING", "DONE", "FAILED"])
-def test_a_late_status_does_not_bring_a_bot_back_to_life(assigned, end, late):
+def test_a_late_status_does_not_revive_a_bot(assigned, end, late):
     assigned.report(end, "The first one counts")
     assert assigned.report(late).json() == {"shouldLeave": True}
     assert assigned.status() == end
@@ -90,7 +90,7 @@ def test_a_late_status_does_not_bring_a_bot_back_to_life(assigned, end, late):
 # "Anyone could read a meeting's configuration by counting up ids, or end any bot."
 
 
-def test_another_bots_token_finds_nothing(assigned):
+def test_a_different_bots_token_gets_404(assigned):
     SlotFactory()
     other = Assigned()
     for call in ("heartbeat", "status"):
@@ -101,18 +101,18 @@ def test_another_bots_token_finds_nothing(assigned):
 
 
 @pytest.mark.parametrize("token", ["", "guess", "b1.s1.e1." + "A" * 43])
-def test_without_a_token_of_ours_nothing_is_said(assigned, token):
+def test_an_invalid_token_gets_401(assigned, token):
     api = Api(token)
     assert api.post(f"bots/{assigned.bot.pk}/heartbeat").status_code == 401
     assert api.post(f"bots/{assigned.bot.pk}/status", {"status": "DONE"}).status_code == 401
     assert api.get(f"slots/{assigned.slot.coolify_uuid}/bot").status_code == 401
 
 
-def test_an_api_key_does_not_speak_for_a_bot(assigned, operator_api):
+def test_an_api_key_is_no_bot_token(assigned, operator_api):
     assert operator_api.post(f"bots/{assigned.bot.pk}/heartbeat").status_code == 401
 
 
-def test_a_bots_token_opens_nothing_else(assigned):
+def test_a_bot_token_is_no_api_key(assigned):
     for path in ("bots", f"bots/{assigned.bot.pk}", "pool", "slots", "queue"):
         assert assigned.api.get(path).status_code == 401
     assert assigned.api.post(f"bots/{assigned.bot.pk}/cancel").status_code == 401
@@ -121,7 +121,7 @@ def test_a_bots_token_opens_nothing_else(assigned):
 # "Events were buffered in memory and dropped on an error."
 
 
-def test_a_status_is_in_the_history_when_it_is_answered(assigned):
+def test_a_status_is_in_the_history_before_the_response(assigned):
     assigned.report("IN_CALL", "Let in by the host")
     event = BotEvent.objects.latest("id")
     assert (event.from_status, event.to_status) == ("JOINING_CALL", "IN_CALL")
@@ -132,7 +132,7 @@ def test_a_status_is_in_the_history_when_it_is_answered(assigned):
 # --- Heartbeats -------------------------------------------------------------------------------
 
 
-def test_a_heartbeat_is_recorded_and_writes_no_history(assigned):
+def test_a_heartbeat_is_recorded_without_history(assigned):
     events = BotEvent.objects.count()
     assert assigned.heartbeat().json() == {"shouldLeave": False}
     assigned.bot.refresh_from_db()
@@ -146,7 +146,7 @@ def test_a_heartbeat_costs_one_round_trip(assigned, django_assert_num_queries):
 
 
 @pytest.mark.parametrize("call", ["heartbeat", "status"])
-def test_a_call_out_of_the_container_proves_that_it_runs(slot, call):
+def test_a_call_from_the_container_proves_that_it_runs(slot, call):
     starting = Assigned(runs=False)
     starting.heartbeat() if call == "heartbeat" else starting.report("JOINING_CALL")
     slot.refresh_from_db()
@@ -154,17 +154,17 @@ def test_a_call_out_of_the_container_proves_that_it_runs(slot, call):
     assert starting.status() == BotStatus.JOINING_CALL
 
 
-def test_a_status_is_a_sign_of_life_too(assigned):
+def test_a_status_counts_as_a_heartbeat(assigned):
     assigned.report("IN_CALL")
     assigned.bot.refresh_from_db()
     assert assigned.bot.last_heartbeat_at is not None
 
 
-def test_the_slots_history_has_the_correlation_id_of_the_bot(slot):
+def test_the_slots_history_has_the_bots_correlation_id(slot):
     starting = Assigned(bot=BotFactory(correlation_id="order-4711"), runs=False)
     starting.report("DONE")
-    told = slot.transitions.values_list("to_status", "correlation_id")
-    assert list(told) == [
+    history = slot.transitions.order_by("id").values_list("to_status", "correlation_id")
+    assert list(history) == [
         ("deploying", "order-4711"),
         ("busy", "order-4711"),
         ("stopping", "order-4711"),
@@ -183,7 +183,7 @@ def test_a_bot_goes_through_its_meeting(assigned, slot):
     assert (assigned.status(), slot.status) == ("DONE", "stopping")
 
 
-def test_a_failure_is_the_meetings_and_says_why(assigned):
+def test_a_reported_failure_is_a_meeting_failure_with_the_bots_reason(assigned):
     assigned.report("FAILED", "The host refused the bot")
     assigned.bot.refresh_from_db()
     assert (assigned.bot.failure_kind, assigned.bot.failure_reason) == (
@@ -192,13 +192,13 @@ def test_a_failure_is_the_meetings_and_says_why(assigned):
     )
 
 
-def test_a_failure_without_a_reason_has_one_all_the_same(assigned):
+def test_a_failure_without_a_reason_gets_one(assigned):
     assigned.api.post(f"bots/{assigned.bot.pk}/status", {"status": "FAILED"})
     assigned.bot.refresh_from_db()
     assert assigned.bot.failure_reason == "The bot failed and gave no reason"
 
 
-def test_a_status_a_second_time_or_backwards_changes_nothing(assigned):
+def test_a_repeated_or_earlier_status_changes_nothing(assigned):
     assigned.report("LEAVING")
     events = BotEvent.objects.count()
     for status in ("LEAVING", "IN_CALL", "JOINING_CALL"):
@@ -207,14 +207,14 @@ def test_a_status_a_second_time_or_backwards_changes_nothing(assigned):
     assert BotEvent.objects.count() == events
 
 
-def test_a_bot_that_is_done_before_anybody_saw_it_run_is_done(slot):
+def test_a_bot_may_be_done_before_its_container_was_seen_running(slot):
     starting = Assigned(runs=False)
     starting.report("DONE")
     assert starting.status() == BotStatus.DONE
 
 
 @pytest.mark.parametrize("status", ["PENDING", "QUEUED", "DEPLOYING", "CANCELLED", "", None, 5])
-def test_what_is_not_a_bots_to_say_is_refused(assigned, status):
+def test_a_status_that_bots_cannot_report_is_refused(assigned, status):
     answer = assigned.report(status)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"status"}
@@ -226,7 +226,7 @@ def test_a_bot_can_be_sent_back_to_the_waiting_room(assigned):
         assert assigned.status() == status
 
 
-# --- Reasons, and what else must not cost a slot ----------------------------------------------
+# --- Reasons, and other input that must not cost a slot --------------------------------------
 
 
 def last_reason(assigned):
@@ -234,43 +234,43 @@ def last_reason(assigned):
 
 
 @pytest.mark.parametrize("status", ["IN_CALL", "LEAVING", "DONE", "FAILED"])
-def test_a_reason_that_is_too_long_is_cut(assigned, status):
+def test_a_long_reason_is_cut(assigned, status):
     assert assigned.report(status, "x" * 1001).status_code == 200
     assert assigned.status() == status
     assert last_reason(assigned) == "x" * 999 + "…"
 
 
-def test_a_reason_that_just_fits_is_kept(assigned):
+def test_a_reason_of_the_maximum_length_is_kept(assigned):
     assigned.report("FAILED", "x" * 1000)
     assert last_reason(assigned) == "x" * 1000
 
 
 @pytest.mark.parametrize("character", ["\x00", "\ud800"])
-def test_what_cannot_be_stored_is_dropped_from_a_reason(assigned, character):
+def test_characters_that_cannot_be_stored_are_dropped_from_a_reason(assigned, character):
     assert assigned.report("FAILED", f"No{character} entry").status_code == 200
     assert last_reason(assigned) == "No entry"
 
 
-def test_a_reason_of_nothing_that_can_be_stored_is_none(assigned):
+def test_a_reason_that_becomes_empty_counts_as_missing(assigned):
     assigned.report("FAILED", "\x00")
     assert last_reason(assigned) == "The bot failed and gave no reason"
 
 
 @pytest.mark.parametrize("reason", [5, True, [], {"text": "x"}])
-def test_a_reason_that_is_no_string_is_refused(assigned, reason):
+def test_a_reason_that_is_not_a_string_is_refused(assigned, reason):
     answer = assigned.report("FAILED", reason)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"reason"}
 
 
 @pytest.mark.parametrize("reason", [{}, {"reason": None}])
-def test_a_failure_reason_stands_in_for_the_reason(assigned, reason):
+def test_a_failure_reason_replaces_a_missing_reason(assigned, reason):
     body = {"status": "FAILED", "failureReason": "No entry\x00", **reason}
     assert assigned.api.post(f"bots/{assigned.bot.pk}/status", body).status_code == 200
     assert last_reason(assigned) == "No entry"
 
 
-def test_the_reason_goes_before_the_failure_reason(assigned):
+def test_the_reason_wins_over_the_failure_reason(assigned):
     body = {"status": "FAILED", "reason": "No entry", "failureReason": "E17"}
     assigned.api.post(f"bots/{assigned.bot.pk}/status", body)
     assert last_reason(assigned) == "No entry"
@@ -292,10 +292,10 @@ def test_an_unknown_parameter_does_not_cost_the_slot(assigned, call):
     assert assigned.api.post(f"bots/{assigned.bot.pk}/{call}?try=2", body).status_code == 200
 
 
-# --- Which bot am I? --------------------------------------------------------------------------
+# --- The bot of a container -------------------------------------------------------------------
 
 
-def test_a_container_learns_its_bot_and_its_config(slot):
+def test_a_container_gets_its_bot_with_the_config(slot):
     here = Assigned(bot=BotFactory(config={"language": "de"}))
     answer = here.api.get(f"slots/{slot.coolify_uuid}/bot")
     assert answer.status_code == 200
@@ -303,7 +303,7 @@ def test_a_container_learns_its_bot_and_its_config(slot):
     assert (answer.json()["released"], answer.json()["shouldLeave"]) == (False, False)
 
 
-def test_a_container_whose_slot_got_a_new_application_learns_that_it_is_released(assigned):
+def test_a_container_whose_application_was_replaced_is_released(assigned):
     uuid = assigned.slot.coolify_uuid
     assigned.release()
     Slot.objects.update(coolify_uuid="a-new-one")
@@ -311,5 +311,5 @@ def test_a_container_whose_slot_got_a_new_application_learns_that_it_is_released
 
 
 @pytest.mark.parametrize("uuid", ["unknown", "%00", "a b", "x" * 65])
-def test_an_unknown_container_is_not_found_or_not_valid(assigned, uuid):
+def test_an_unknown_container_is_refused(assigned, uuid):
     assert assigned.api.get(f"slots/{uuid}/bot").status_code in (404, 422)

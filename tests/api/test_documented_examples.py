@@ -1,4 +1,4 @@
-"""The examples in docs/api.md, run as they stand against a live server."""
+"""Runs the examples in docs/api.md, unchanged, against a live server."""
 
 import hashlib
 import json
@@ -28,21 +28,21 @@ def examples(language: str) -> list[str]:
 
 
 @pytest.fixture
-def surroundings(live_server):
+def environment(live_server):
     key = create_api_key(name="ops", role="operator")
     return {**os.environ, "BOTPOOL": live_server.url, "KEY": key}
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_the_curl_examples(surroundings):
+def test_the_curl_examples_work(environment):
     SlotFactory(number=1)
-    Assigned()  # for the one that releases a slot
+    Assigned()  # for the example that releases a slot
     calls = [example for example in examples("sh") if "curl" in example]
     assert len(calls) == 3
     for call in calls:
         done = subprocess.run(
             ["bash", "-eu", "-c", call.replace("curl -sS", "curl -sS --fail-with-body -w '\\n'")],
-            env=surroundings,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=60,
@@ -53,11 +53,11 @@ def test_the_curl_examples(surroundings):
         assert all(isinstance(json.loads(answer), dict) for answer in answers)
 
 
-def test_the_python_example(surroundings):
+def test_the_python_example_works(environment):
     (example,) = [example for example in examples("python") if "urllib" in example]
     done = subprocess.run(
         [sys.executable, "-c", example],
-        env=surroundings,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=60,
@@ -66,7 +66,7 @@ def test_the_python_example(surroundings):
     assert done.stdout.strip().endswith("CANCELLED")
 
 
-def test_the_receivers_example_tells_our_signature_from_others():
+def test_the_receivers_example_accepts_only_valid_signatures():
     (example,) = [example for example in examples("python") if "is_from_botpool" in example]
     names: dict = {}
     exec(example, names)
@@ -82,12 +82,12 @@ def test_the_receivers_example_tells_our_signature_from_others():
 
 
 @pytest.mark.parametrize("status", RUNNING)
-def test_the_moves_shown_are_those_of_a_running_bot(status):
+def test_the_table_of_moves_matches_the_code(status):
     row = re.search(rf"^\| `{status}`.*?\|(.*?)\|", PAGE.read_text(), re.MULTILINE)
     assert row is not None
     reported = set(MOVES[status]) - {BotStatus.CANCELLED}
     assert set(re.findall(r"`(\w+)`", row[1])) == reported
 
 
-def test_the_bodies_shown_as_json_are_json():
+def test_the_json_examples_are_valid():
     assert all(json.loads(example) for example in examples("json"))

@@ -1,4 +1,4 @@
-"""A container of an earlier assignment, whose bot came back into the very same slot."""
+"""A container of an earlier assignment, whose bot was placed again in the same slot."""
 
 from bots.models import Bot
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error

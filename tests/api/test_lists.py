@@ -20,18 +20,18 @@ def test_bots_are_listed_newest_first(client_api):
     assert ids(client_api.get("bots")) == bots[::-1]
 
 
-def test_pages_follow_each_other_without_gap_or_double(client_api):
+def test_pages_have_no_gaps_and_no_duplicates(client_api):
     bots = [BotFactory().pk for _ in range(5)]
     seen, cursor = [], ""
     while cursor is not None:
         answer = client_api.get(f"bots?limit=2{cursor and f'&cursor={cursor}'}")
         seen += ids(answer)
         cursor = answer.json()["nextCursor"]
-        BotFactory()  # newcomers do not shift the pages
+        BotFactory()  # new bots do not shift the pages
     assert seen == bots[::-1]
 
 
-def test_they_can_be_narrowed_down(client_api):
+def test_bots_can_be_filtered(client_api):
     zoom = BotFactory(platform=Platform.ZOOM)
     BotFactory()
     ended = BotFactory(platform=Platform.ZOOM)
@@ -45,7 +45,7 @@ def test_an_empty_list_is_a_list(client_api):
     assert client_api.get("bots").json() == {"bots": [], "nextCursor": None}
 
 
-def test_a_bot_in_the_queue_shows_its_place_and_estimate(client_api, full_pool):
+def test_a_queued_bot_shows_its_position_and_estimate(client_api, full_pool):
     first = client_api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"]
     second = client_api.post("bots", {"meetingUrl": MEETING, "priority": 1}).json()["bot"]["id"]
     assert client_api.get(f"bots/{second}").json()["queuePosition"] == 1
@@ -53,16 +53,16 @@ def test_a_bot_in_the_queue_shows_its_place_and_estimate(client_api, full_pool):
     assert "estimatedWaitMs" in client_api.get(f"bots/{first}").json()
 
 
-def test_a_bot_that_does_not_wait_shows_neither(client_api):
+def test_any_other_bot_shows_neither(client_api):
     bot_id = client_api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"]
     bot = client_api.get(f"bots/{bot_id}").json()
     assert bot["id"] == bot_id
     assert "queuePosition" not in bot and "estimatedWaitMs" not in bot
 
 
-def test_events_tell_the_whole_story_in_order(client_api, assigned):
+def test_events_are_the_whole_history_in_order(client_api, assigned):
     assigned.report("IN_CALL")
-    assigned.report("DONE", "Everybody left")
+    assigned.report("DONE", "All participants left")
     events = client_api.get(f"bots/{assigned.bot.pk}/events").json()["events"]
     assert [(event["fromStatus"], event["toStatus"]) for event in events] == [
         ("PENDING", "DEPLOYING"),
@@ -70,11 +70,11 @@ def test_events_tell_the_whole_story_in_order(client_api, assigned):
         ("JOINING_CALL", "IN_CALL"),
         ("IN_CALL", "DONE"),
     ]
-    assert events[-1]["reason"] == "Everybody left"
+    assert events[-1]["reason"] == "All participants left"
     assert events[-1]["slotName"] == assigned.slot.name
 
 
-def test_events_come_in_pages_too(client_api, assigned):
+def test_events_have_pages(client_api, assigned):
     path = f"bots/{assigned.bot.pk}/events?limit=1"
     first = client_api.get(path).json()
     second = client_api.get(f"{path}&cursor={first['nextCursor']}").json()
@@ -85,7 +85,7 @@ def test_events_come_in_pages_too(client_api, assigned):
     assert second["nextCursor"] is None
 
 
-def test_the_pool_in_numbers(client_api, assigned, settings):
+def test_the_pool_counts_its_slots(client_api, assigned, settings):
     SlotFactory()
     SlotFactory(platform=Platform.ZOOM)
     platforms = client_api.get("pool").json()["platforms"]
@@ -95,7 +95,7 @@ def test_the_pool_in_numbers(client_api, assigned, settings):
     assert meet["maxSize"] == settings.MAX_POOL_SIZES["google-meet"]
 
 
-def test_slots_say_who_is_in_them(client_api, assigned):
+def test_slots_show_their_bot(client_api, assigned):
     SlotFactory(platform=Platform.ZOOM)
     slots = client_api.get("slots").json()["slots"]
     assert [(slot["platform"], slot["status"], slot["botId"]) for slot in slots] == [
@@ -106,7 +106,7 @@ def test_slots_say_who_is_in_them(client_api, assigned):
     assert len(client_api.get("slots?platform=teams").json()["slots"]) == 0
 
 
-def test_waiters_are_listed_in_their_order(client_api, full_pool):
+def test_waiting_bots_are_listed_in_order(client_api, full_pool):
     late = client_api.post("bots", {"meetingUrl": MEETING, "priority": 900}).json()["bot"]["id"]
     soon = client_api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"]
     queue = client_api.get("queue").json()
@@ -117,7 +117,7 @@ def test_waiters_are_listed_in_their_order(client_api, full_pool):
     assert client_api.get("queue?platform=zoom").json() == {"waiters": [], "total": 0}
 
 
-def test_a_waiter_that_changed_places_was_queued_when_it_was(client_api, full_pool):
+def test_moving_a_waiting_bot_does_not_change_its_queue_time(client_api, full_pool):
     first = client_api.post("bots", {"meetingUrl": MEETING}).json()["bot"]
     client_api.post("bots", {"meetingUrl": MEETING, "priority": 900})
     assert move_down(Bot.objects.get(pk=first["id"]), reason="Not so urgent", actor="test")
@@ -126,7 +126,7 @@ def test_a_waiter_that_changed_places_was_queued_when_it_was(client_api, full_po
     assert waiter["queuedAt"] == first["queuedAt"]
 
 
-def test_a_list_of_many_waiters_takes_as_many_queries_as_one(
+def test_the_number_of_queries_does_not_grow_with_the_queue(
     client_api, full_pool, django_assert_max_num_queries
 ):
     for _ in range(10):
@@ -136,7 +136,7 @@ def test_a_list_of_many_waiters_takes_as_many_queries_as_one(
         assert client_api.get("queue").json()["total"] == 10
 
 
-def test_an_operator_releases_a_slot_by_force(operator_api, assigned):
+def test_an_operator_can_force_the_release_of_a_slot(operator_api, assigned):
     answer = operator_api.post(f"slots/{assigned.slot.name}/release", {"reason": "It hangs"})
     assert (answer.status_code, answer.json()["status"]) == (200, "stopping")
     assigned.bot.refresh_from_db()
@@ -150,7 +150,7 @@ def test_a_release_meant_for_one_bot_does_not_hit_the_next(operator_api, assigne
     answer = operator_api.post(path, {**body, "botId": assigned.bot.pk + 1})
     assert answer.status_code == 409
     assert answer.json()["detail"] == (
-        f"The slot does not hold bot {assigned.bot.pk + 1}: nothing was released."
+        f"The slot does not hold bot {assigned.bot.pk + 1}. Nothing was released."
     )
     assert operator_api.post(path, {**body, "botId": assigned.bot.pk}).status_code == 200
 
@@ -169,7 +169,7 @@ def test_a_release_needs_a_reason(operator_api, assigned):
     assert set(answer.json()["errors"]) == {"reason"}
 
 
-# --- Quick with many --------------------------------------------------------------------------
+# --- Many bots --------------------------------------------------------------------------------
 
 MANY = """
 INSERT INTO bots_bot (
@@ -193,7 +193,7 @@ def nodes(plan):
     "query",
     ["", "status=DONE", "status=QUEUED", "platform=zoom", "status=DONE&platform=zoom"],
 )
-def test_a_list_reads_an_index_and_no_more_rows_than_it_shows(
+def test_a_list_reads_an_index_and_only_the_rows_it_shows(
     client_api, query, django_assert_num_queries
 ):
     with connection.cursor() as cursor:

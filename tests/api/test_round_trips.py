@@ -1,4 +1,4 @@
-"""How many statements a request for a bot costs, beside those of its transaction."""
+"""How many SQL statements a request for a bot costs, without those of its transaction."""
 
 import pytest
 from django.db import connection
@@ -12,13 +12,13 @@ from tests.queued import ask, leave, pool_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-OF_THE_TRANSACTION = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")
+TRANSACTION = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")
 
 
 def round_trips(api):
     with CaptureQueriesContext(connection) as made:
         assert api.post("bots", {"meetingUrl": MEETING}).status_code == 201
-    return sum(not query["sql"].startswith(OF_THE_TRANSACTION) for query in made.captured_queries)
+    return sum(not query["sql"].startswith(TRANSACTION) for query in made.captured_queries)
 
 
 def test_an_idle_slot_costs_at_most_six(client_api):
@@ -30,20 +30,20 @@ def test_a_new_slot_costs_at_most_eight(client_api):
     assert round_trips(client_api) <= 8
 
 
-def test_a_place_in_line_costs_at_most_six(client_api, settings):
+def test_a_place_in_the_queue_costs_at_most_six(client_api, settings):
     pool_of(settings, 1)
     for _ in range(3):
         ask()
     assert round_trips(client_api) <= 6
 
 
-# --- Spared reading again, the answer is still true --------------------------------------------
+# --- The response is still up to date ----------------------------------------------------------
 
 
-def test_a_newcomer_that_the_drain_gave_a_slot_is_shown_with_it(client_api, settings, monkeypatch):
+def test_a_bot_that_the_drain_placed_is_shown_with_its_slot(client_api, settings, monkeypatch):
     pool_of(settings, 1)
     SlotFactory(number=1)
-    # As if the slot had come free only after the look at the pool, and before the commit.
+    # As if the slot became free between the check of the pool and the commit.
     monkeypatch.setattr("pool.request._place", lambda bot, **why: False)
     answer = client_api.post("bots", {"meetingUrl": MEETING}).json()
     assert (answer["bot"]["status"], answer["bot"]["slotName"]) == (
@@ -53,11 +53,11 @@ def test_a_newcomer_that_the_drain_gave_a_slot_is_shown_with_it(client_api, sett
     assert "queuePosition" not in answer
 
 
-def test_a_bot_that_others_gave_a_slot_since_it_was_read_is_read_again(settings):
+def test_a_bot_that_was_placed_since_it_was_read_is_read_again(settings):
     pool_of(settings, 1)
     holder = ask()
     waiter = ask()
-    as_it_was = Bot.objects.get(pk=waiter.pk)
+    stale = Bot.objects.get(pk=waiter.pk)
     leave(holder)
-    assert queue_fields(as_it_was) == {}
-    assert as_it_was.status == "DEPLOYING"
+    assert queue_fields(stale) == {}
+    assert stale.status == "DEPLOYING"

@@ -1,4 +1,4 @@
-"""Clients that send a request twice do so at the same time, on connections of their own."""
+"""The same request several times at once, on separate connections."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -37,25 +37,25 @@ def key():
     return create_api_key(name="app")
 
 
-def test_without_a_name_each_request_gives_its_own_bot(key):
+def test_without_a_key_each_request_gets_its_own_bot(key):
     ask_at_once(key, {"meetingUrl": MEETING}, {})
     assert Bot.objects.count() == AT_ONCE
 
 
-def test_with_one_idempotency_key_they_give_one_bot(key):
+def test_with_one_idempotency_key_they_get_one_bot(key):
     answers = ask_at_once(key, {"meetingUrl": MEETING}, {"Idempotency-Key": "order-1"})
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["bot"]["id"] for answer in answers}) == 1
     assert Bot.objects.count() == 1
 
 
-def test_with_one_dedupe_key_they_give_one_bot(key):
+def test_with_one_dedupe_key_they_get_one_bot(key):
     answers = ask_at_once(key, {"meetingUrl": MEETING, "dedupeKey": "standup"}, {})
     assert sorted(answer.status_code for answer in answers) == [200] * (AT_ONCE - 1) + [201]
     assert Bot.objects.count() == 1
 
 
-def test_a_rate_holds_over_all_connections(key, settings):
+def test_a_rate_limit_spans_all_connections(key, settings):
     settings.API_RATE_LIMIT = 3
     answers = ask_at_once(key, {"meetingUrl": MEETING}, {})
     assert sorted(answer.status_code for answer in answers) == [201] * 3 + [429] * (AT_ONCE - 3)

@@ -1,4 +1,4 @@
-"""Schemathesis, with all of its checks, against the API as it describes itself."""
+"""Runs Schemathesis, with all its checks, against the OpenAPI description."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ schemathesis.openapi.format("webhook-url", st.just("https://example.com/hook"))
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """No schema can say that an address has to be one of the platform's."""
+    """Match the address to the platform, which a schema cannot express."""
     body = case.body
     if isinstance(body, dict) and body.get("meetingUrl") in MEETINGS.values():
         platform = body.get("platform")
@@ -35,7 +35,7 @@ def before_call(context, case, kwargs):
             body["meetingUrl"] = MEETINGS[platform]
 '''
 
-# Without NUL, which no schema can forbid and the API does: test_asking_for_bots.py.
+# No NUL characters: the API refuses them, but a schema cannot say so (test_asking_for_bots.py).
 CONFIG = """
 continue-on-failure = true
 [generation]
@@ -46,7 +46,7 @@ deterministic = true
 Authorization = "Bearer {operator}"
 
 [[operations]]
-include-tag = "Calls of bots"
+include-tag = "Bot callbacks"
 headers = {{ Authorization = "Bearer {bot}" }}
 parameters = {{ "path.id" = {bot_id}, coolifyServiceUuid = "{uuid}" }}
 
@@ -70,7 +70,7 @@ def run_schemathesis(url: str, directory: Path, **values: object) -> subprocess.
     )
 
 
-def test_no_answer_is_an_error_of_ours_or_undocumented(live_server, tmp_path, settings):
+def test_every_response_is_documented_and_none_is_a_server_error(live_server, tmp_path, settings):
     settings.API_RATE_LIMIT = 0
     SlotFactory()
     assigned = Assigned()

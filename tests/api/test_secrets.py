@@ -1,4 +1,4 @@
-"""Nothing secret is in logs, errors, history or answers."""
+"""Logs, errors, history and responses contain no secrets."""
 
 import logging
 
@@ -7,9 +7,9 @@ import pytest
 from api.keys import create_api_key
 from bots.models import BotEvent
 from tests.api.conftest import MEETING, Api
-from tests.log_lines import log_lines
+from tests.log_lines import OURS, log_lines
 
-# Much is logged only once it is committed.
+# Much is logged only after the commit.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CONFIG = {"password": "config-secret"}
@@ -19,10 +19,10 @@ CONFIG = {"password": "config-secret"}
 def everything_logged(caplog):
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, logger="django.request")
-    # SQL with its parameters is for those who debug with DEBUG=true on their own machine.
+    # SQL with parameters is logged only with DEBUG=true, on a developer's machine.
     caplog.set_level(logging.WARNING, logger="django.db.backends")
-    # Ours do not pass on what they log.
-    ours = [logging.getLogger(n) for n in ("botpool", "bots", "slots", "queues", "coolify")]
+    # Our loggers do not propagate.
+    ours = [logging.getLogger(name) for name in OURS]
     for logger in ours:
         logger.addHandler(caplog.handler)
         caplog.set_level(logging.DEBUG, logger=logger.name)
@@ -31,7 +31,7 @@ def everything_logged(caplog):
         logger.removeHandler(caplog.handler)
 
 
-def test_a_key_is_in_no_log_and_no_refusal(db, everything_logged):
+def test_an_api_key_is_in_no_log_and_no_error(db, everything_logged):
     key = create_api_key(name="app")
     answers = [
         Api(key).post("bots", {"meetingUrl": MEETING, "config": CONFIG}),
@@ -41,13 +41,13 @@ def test_a_key_is_in_no_log_and_no_refusal(db, everything_logged):
         Api(key).call("DELETE", "bots"),
         Api(key).get("nothing"),
     ]
-    said = everything_logged.text + "".join(answer.content.decode() for answer in answers)
-    assert key not in said
-    assert "config-secret" not in said
+    output = everything_logged.text + "".join(answer.content.decode() for answer in answers)
+    assert key not in output
+    assert "config-secret" not in output
 
 
-def test_a_meetings_address_is_in_no_log(client_api, everything_logged):
-    """It may let anybody in: Zoom's and Teams' addresses carry the password."""
+def test_a_meeting_address_is_in_no_log(client_api, everything_logged):
+    """Zoom and Teams addresses contain the meeting's password."""
     meeting = {"meetingUrl": "https://zoom.us/j/1234567890?pwd=meeting-secret"}
     bot_id = client_api.post("bots", meeting).json()["bot"]["id"]
     client_api.post("bots", {**meeting, "priority": -1})
@@ -57,30 +57,30 @@ def test_a_meetings_address_is_in_no_log(client_api, everything_logged):
     assert "meeting-secret" not in everything_logged.text
 
 
-def test_a_bots_token_is_in_no_log_and_no_history(assigned, everything_logged):
+def test_a_bot_token_is_in_no_log_and_no_history(assigned, everything_logged):
     assigned.heartbeat()
     assigned.report("IN_CALL")
     assigned.report("nonsense")
-    said = everything_logged.text + str(list(BotEvent.objects.values()))
-    assert assigned.token not in said
+    output = everything_logged.text + str(list(BotEvent.objects.values()))
+    assert assigned.token not in output
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-def test_coolifys_secret_is_in_no_log(db, settings, everything_logged, method):
+def test_the_webhook_secret_is_in_no_log(db, settings, everything_logged, method):
     Api().call(method, f"coolify/webhook/{settings.COOLIFY_WEBHOOK_SECRET}")
     assert settings.COOLIFY_WEBHOOK_SECRET not in everything_logged.text
 
 
 @pytest.mark.parametrize("path", ["/coolify/webhook/{}", "/webhook/{}", "/coolify-webhooks/{}/"])
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_coolifys_secret_is_in_no_log_where_its_address_is_wrong(db, settings, path, method):
+def test_the_webhook_secret_is_in_no_log_if_the_address_is_wrong(db, settings, path, method):
     with log_lines() as lines:
         Api().call(method, path.format(settings.COOLIFY_WEBHOOK_SECRET))
     assert "Not Found" in str(lines)
     assert settings.COOLIFY_WEBHOOK_SECRET not in str(lines)
 
 
-def test_a_fault_of_ours_is_logged_but_not_shown(client_api, everything_logged, monkeypatch):
+def test_an_internal_error_is_logged_but_not_shown(client_api, everything_logged, monkeypatch):
     def break_down(*args, **kwargs):
         raise RuntimeError("inner workings")
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Receiver:
-    """A client's server, on this machine, that keeps what it gets and answers as it is told."""
+    """A client's local server. Records requests and responds with the statuses in `answers`."""
 
     def __init__(self):
         self.got, self.answers = [], []
@@ -42,7 +42,7 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, *args):
-                """Silence."""
+                pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook?x=1"
@@ -64,12 +64,12 @@ def receiver():
 
 
 @pytest.fixture
-def inside_is_allowed(settings):
+def private_allowed(settings):
     settings.WEBHOOK_ALLOW_PRIVATE = True
 
 
 @pytest.fixture
-def api(inside_is_allowed, receiver):
+def api(private_allowed, receiver):
     return Api(create_api_key(name="app", webhook_url=receiver.url))
 
 
@@ -77,35 +77,33 @@ def make_due():
     WebhookDelivery.objects.filter(due_at__isnull=False).update(due_at=Now())
 
 
-def test_each_change_of_status_is_sent_to_the_keys_address(api, receiver):
+def test_each_status_change_is_sent_to_the_keys_address(api, receiver):
     bot = Bot.objects.get(pk=api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"])
     end_bot(bot, Outcome(BotStatus.CANCELLED, "Not needed", "test"))
     assert deliver_webhooks() == 3
     assert sorted(receiver.statuses) == ["CANCELLED", "DEPLOYING", "PENDING"]
 
 
-def test_nothing_is_sent_twice_once_it_is_delivered(api, receiver):
+def test_a_delivered_event_is_not_sent_again(api, receiver):
     api.post("bots", {"meetingUrl": MEETING})
     deliver_webhooks()
     assert deliver_webhooks() == 0
     assert len(receiver.got) == 2
 
 
-def test_the_address_of_the_bot_goes_before_that_of_the_key(api, receiver):
+def test_the_bots_address_wins_over_the_keys(api, receiver):
     url = receiver.url.replace("/hook", "/for-this-bot")
     api.post("bots", {"meetingUrl": MEETING, "webhookUrl": url})
     deliver_webhooks()
     assert {path for path, _, _ in receiver.got} == {"/for-this-bot?x=1"}
 
 
-def test_a_bot_without_an_address_is_not_told_of(client_api):
+def test_a_bot_without_an_address_sends_nothing(client_api):
     client_api.post("bots", {"meetingUrl": MEETING})
     assert deliver_webhooks() == 0
 
 
-def test_the_receiver_can_check_the_signature_with_the_hash_of_the_api_key(
-    inside_is_allowed, receiver
-):
+def test_the_receiver_can_check_the_signature_with_the_hashed_api_key(private_allowed, receiver):
     key = create_api_key(name="app", webhook_url=receiver.url)
     Api(key).post("bots", {"meetingUrl": MEETING})
     deliver_webhooks()
@@ -116,7 +114,7 @@ def test_the_receiver_can_check_the_signature_with_the_hash_of_the_api_key(
     assert headers["X-Botpool-Signature"] == f"sha256={expected}"
 
 
-def test_it_says_what_happened_to_which_bot(api, receiver):
+def test_it_sends_the_bot_and_the_change(api, receiver):
     bot_id = api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"]
     deliver_webhooks()
     first = min((json.loads(body) for _, _, body in receiver.got), key=lambda e: e["eventId"])
@@ -125,7 +123,7 @@ def test_it_says_what_happened_to_which_bot(api, receiver):
     assert first["reason"] == "Bot requested"
 
 
-def test_what_is_not_delivered_is_tried_again_later(api, receiver):
+def test_a_failed_delivery_is_tried_again_later(api, receiver):
     receiver.answers = [500, 500]
     api.post("bots", {"meetingUrl": MEETING})
     deliver_webhooks()
@@ -137,7 +135,7 @@ def test_what_is_not_delivered_is_tried_again_later(api, receiver):
     assert WebhookDelivery.objects.filter(delivered_at__isnull=False, attempts=2).count() == 2
 
 
-def test_it_is_given_up_after_the_set_number_of_attempts(api, receiver, settings):
+def test_it_gives_up_after_the_configured_number_of_attempts(api, receiver, settings):
     settings.WEBHOOK_ATTEMPTS = 1
     receiver.answers = [500, 500]
     api.post("bots", {"meetingUrl": MEETING})
@@ -145,14 +143,14 @@ def test_it_is_given_up_after_the_set_number_of_attempts(api, receiver, settings
     assert WebhookDelivery.objects.filter(due_at=None, delivered_at=None).count() == 2
 
 
-def test_a_failure_is_logged_under_the_id_of_its_bot(api, receiver):
+def test_a_failure_is_logged_under_the_bots_correlation_id(api, receiver):
     receiver.answers = [500, 500]
     asked = api.post("bots", {"meetingUrl": MEETING}, **{"X-Correlation-Id": "order-4711"})
     bot_id = asked.json()["bot"]["id"]
     with log_lines() as lines:
         deliver_webhooks()
     assert {(line["correlationId"], line["bot"]) for line in lines} == {("order-4711", bot_id)}
-    assert lines[0]["message"].startswith(f"Webhook of Bot #{bot_id} for event ")
+    assert lines[0]["message"].startswith(f"Webhook for Bot #{bot_id}, event ")
 
 
 def test_pauses_grow_up_to_an_hour():
@@ -167,18 +165,18 @@ def test_a_redirect_is_not_followed(api, receiver):
     assert WebhookDelivery.objects.first().last_answer == "HTTP 302"
 
 
-def test_what_a_killed_worker_had_claimed_is_sent_by_the_next(api, receiver, monkeypatch):
+def test_another_worker_sends_what_a_killed_worker_had_claimed(api, receiver, monkeypatch):
     api.post("bots", {"meetingUrl": MEETING})
     with monkeypatch.context() as killed, pytest.raises(SystemExit):
         killed.setattr("api.webhooks.deliveries._send", lambda _: exit())
         deliver_webhooks()
     assert not receiver.got
-    make_due()  # the claim runs out
+    make_due()  # the claim expires
     deliver_webhooks()
     assert len(receiver.got) == 2
 
 
-def test_a_webhook_is_closed_once_its_bots_end_is_noted(api):
+def test_a_webhook_is_closed_after_its_bots_last_event(api):
     bot = Bot.objects.get(pk=api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"])
     deliver_webhooks()
     assert Webhook.objects.get().is_open
@@ -197,7 +195,7 @@ def test_old_deliveries_are_pruned_and_not_sent_again(api, receiver, settings):
     assert deliver_webhooks() == 0
 
 
-# --- Where to -------------------------------------------------------------------------------
+# --- Addresses ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -215,7 +213,7 @@ def test_old_deliveries_are_pruned_and_not_sent_again(api, receiver, settings):
         "http://224.0.0.1/",
     ],
 )
-def test_a_private_address_is_refused_when_the_bot_is_asked_for(client_api, url):
+def test_a_private_address_is_refused_with_the_request(client_api, url):
     answer = client_api.post("bots", {"meetingUrl": MEETING, "webhookUrl": url})
     assert answer.status_code == 422
     assert "private" in answer.json()["errors"]["webhookUrl"][0]
@@ -225,23 +223,23 @@ def test_a_private_address_is_refused_when_the_bot_is_asked_for(client_api, url)
     "url",
     ["ftp://example.com/", "https://", "example.com", "http://a b/", "http://u:p@example.com/"],
 )
-def test_what_is_no_web_address_is_refused(url):
+def test_an_invalid_address_is_refused(url):
     with pytest.raises(WrongWebhookAddress):
         check_webhook_address(url)
 
 
-def test_a_key_is_not_made_with_a_private_address():
+def test_a_key_cannot_have_a_private_address():
     with pytest.raises(WrongWebhookAddress):
         create_api_key(name="app", webhook_url="http://10.0.0.1/")
 
 
 @pytest.mark.parametrize("host", ["localhost", "2130706433", "0x7f.1"])
-def test_a_name_that_leads_inside_is_found_out_before_anything_is_sent(host):
-    with pytest.raises(WrongWebhookAddress, match=r"private|not known"):
+def test_a_host_with_a_private_ip_is_refused_before_sending(host):
+    with pytest.raises(WrongWebhookAddress, match=r"private|cannot be resolved"):
         find_target(f"http://{host}:9/")
 
 
-def test_a_key_with_a_private_address_gets_no_delivery(settings, receiver):
+def test_nothing_is_sent_to_an_address_that_became_private(settings, receiver):
     settings.WEBHOOK_ALLOW_PRIVATE = True
     api = Api(create_api_key(name="app", webhook_url=receiver.url))
     settings.WEBHOOK_ALLOW_PRIVATE = False
@@ -251,9 +249,7 @@ def test_a_key_with_a_private_address_gets_no_delivery(settings, receiver):
     assert "private" in WebhookDelivery.objects.first().last_answer
 
 
-def test_it_calls_the_address_that_was_checked_and_looks_up_the_name_once(
-    api, receiver, monkeypatch
-):
+def test_it_resolves_the_host_once_and_calls_the_ip_that_was_checked(api, receiver, monkeypatch):
     lookups = []
     look_up = socket.getaddrinfo
 
@@ -268,18 +264,18 @@ def test_it_calls_the_address_that_was_checked_and_looks_up_the_name_once(
     assert lookups == ["localhost"]
 
 
-# --- For how long ---------------------------------------------------------------------------
+# --- Time limits ----------------------------------------------------------------------------
 
 
 @contextmanager
 def dripping_server():
-    """Accepts and sends a byte now and then, for ever."""
-    listener, over = socket.create_server(("127.0.0.1", 0)), threading.Event()
+    """Accepts a connection and sends a byte now and then, forever."""
+    listener, stop = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
     def drip():
         connection, _ = listener.accept()
         with connection:
-            while not over.wait(0.05):
+            while not stop.wait(0.05):
                 try:
                     connection.sendall(b"H")
                 except OSError:
@@ -288,21 +284,21 @@ def dripping_server():
     thread = threading.Thread(target=drip)
     thread.start()
     yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    over.set()
+    stop.set()
     thread.join()
     listener.close()
 
 
-def test_a_receiver_that_drips_is_cut_off(inside_is_allowed, monkeypatch):
+def test_a_receiver_that_drips_is_cut_off(private_allowed, monkeypatch):
     monkeypatch.setattr(sending, "TOTAL_TIMEOUT", 0.3)
     with dripping_server() as url:
         assert not sending.post(url, b"{}", headers={}).delivered
 
 
-def test_nobody_listening_is_a_delivery_that_failed(inside_is_allowed):
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
+def test_a_refused_connection_is_a_failed_delivery(private_allowed):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
         result = sending.post(f"http://127.0.0.1:{port}/", b"{}", headers={})
     assert not result.delivered
     assert "ConnectionRefused" in result.answer
