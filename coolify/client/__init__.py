@@ -1,6 +1,6 @@
-"""One HTTP call to Coolify, typed: endpoints, requests, answers and errors.
+"""A typed client for Coolify's API: endpoints, requests, answers and errors.
 
-Knows nothing of slots, and nothing of the budget but the gate that each call passes.
+Knows nothing about slots. Of the budget it knows only the gate that each call passes.
 """
 
 from coolify.client.endpoints import Coolify

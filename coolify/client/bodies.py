@@ -1,4 +1,4 @@
-"""What is sent to Coolify: the fields that keep its defaults from hurting us."""
+"""Request bodies, with the fields that override Coolify's harmful defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coolify.client.image import Image
 
 KEY_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
-# Fields that early versions do not know; without them an application still works.
+# Early versions of Coolify refuse these fields. An application works without them.
 DISPENSABLE_FIELDS = frozenset(
     {"autogenerate_domain", "is_consistent_container_name_enabled", "ports_exposes"}
 )
@@ -19,14 +19,14 @@ DISPENSABLE_FIELDS = frozenset(
 def new_application(
     *, where: Mapping[str, str | None], what: Mapping[str, str | None], image: Image
 ) -> dict[str, Any]:
-    """`where` and `what` in Coolify's own field names; those that are None or "" stay away."""
+    """`where` and `what` use Coolify's field names. None and "" are left out."""
     given = {field: value for field, value in {**where, **what}.items() if value}
     return {
         **given,
         **_image_fields(image),
         # Coolify invents a public domain unless told not to.
         "autogenerate_domain": False,
-        # Otherwise a start of a running application runs two containers side by side.
+        # Otherwise starting a running application runs two containers side by side.
         "is_consistent_container_name_enabled": True,
     }
 
@@ -42,7 +42,7 @@ def application_changes(*, description: str | None, image: Image | None) -> dict
 
 def environment_variable(key: str, value: str) -> dict[str, str | bool]:
     if not KEY_PATTERN.fullmatch(key):
-        raise ValueError(f"{key!r} is no name of an environment variable")
+        raise ValueError(f"{key!r} is not a valid name for an environment variable")
     if not isinstance(value, str):
         raise TypeError(f"the value of {key} is a {type(value).__name__}, not text")
     # An omitted value becomes null and an omitted flag false: always send every field.
@@ -50,7 +50,7 @@ def environment_variable(key: str, value: str) -> dict[str, str | bool]:
         "key": key,
         "value": value,
         "is_preview": False,
-        # Not literal, `$` would be expanded.
+        # Otherwise Coolify expands `$`.
         "is_literal": True,
         "is_multiline": False,
         "is_shown_once": False,

@@ -1,4 +1,4 @@
-"""One call to Coolify, and the gate it passes before it is made."""
+"""One call to Coolify, and the gate that it passes first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ class CallClass(StrEnum):
     """What a call is for, in the order in which the budget serves them."""
 
     URGENT = "urgent"  # start, stop, cancel, create, environment, delete
-    WATCH = "watch"  # lists and single readings
+    OBSERVE = "observe"  # the lists of one observation
+    WATCH = "watch"  # lists and single reads
     TEXT = "text"  # descriptions
 
 
-# All calls that the client makes, so that each can be counted from its first on.
+# Every call that the client makes, so metrics can show each one from the start.
 CALLS: dict[CallClass, tuple[str, ...]] = {
     CallClass.URGENT: (
         "cancel_deployment",
@@ -29,6 +30,7 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "stop",
         "update_application",
     ),
+    CallClass.OBSERVE: ("applications", "deployments"),
     CallClass.WATCH: (
         "application",
         "application_deployments",
@@ -40,6 +42,7 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "logs",
         "projects",
         "servers",
+        "update_application",
         "version",
     ),
     CallClass.TEXT: ("update_application",),
@@ -60,21 +63,21 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one HTTP request ended: `error` is None when it brought a usable answer."""
+    """How one HTTP request ended: `error` is None if the answer was usable."""
 
     seconds: float
     status: int | None = None
     error: CoolifyError | None = None
-    # X-RateLimit-Limit and X-RateLimit-Remaining: others may spend from the same budget.
+    # X-RateLimit-Limit and X-RateLimit-Remaining: other programs may share the limit.
     limit: int | None = None
     remaining: int | None = None
 
 
 class Gate(Protocol):
-    """Asked around every single HTTP request, repeats included.
+    """Called before and after every single HTTP request, retries included.
 
-    `before` grants at once or raises BudgetExhausted; it never sleeps. What it returns is
-    handed back to `after`, so that a gate can know its own permit again.
+    `before` grants at once or raises BudgetExhausted; it never sleeps. `after` receives the permit
+    that `before` returned.
     """
 
     def before(self, call: Call) -> Any: ...
@@ -83,7 +86,7 @@ class Gate(Protocol):
 
 
 class OpenGate:
-    """Lets everything through: for scripts and tests that share no budget with anyone."""
+    """Lets every call through, for scripts and tests that share no budget."""
 
     def before(self, call: Call) -> None:
         return None

@@ -1,11 +1,10 @@
 """Coolify's API: one method per endpoint that Botpool uses, with typed results.
 
-Every method raises an error of the family in `coolify.client.errors`, and nothing else, when
-Coolify does not do as asked. None of them sleeps for long or waits for Coolify to finish something:
-start, stop and delete are only queued there.
+If Coolify does not do as asked, a method raises an error from `coolify.client.errors` and no other.
+Coolify only queues a start, stop or delete. No method waits for it to finish, or sleeps for long.
 
-One `Coolify` may be shared by threads and survives a fork: each thread of each process has a
-connection of its own, which it keeps.
+Threads can share one `Coolify`, and it survives a fork: each thread of each process keeps its own
+connection.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ from coolify.client.transport import DEFAULT_TIMEOUT, Answer, Transport
 
 # Reading logs is a synchronous SSH session inside Coolify.
 LOGS_TIMEOUT = 60.0
-# What Coolify's own queue asks for in its Retry-After when it is full.
-RETRY_START_AFTER = 60.0
+# The Retry-After that Coolify sends when its queue is full.
 
 VERSION_PATTERN = re.compile(r"v?\d+\.\d+[\w.+-]*")
 NOT_CANCELLABLE = re.compile(r"cannot be cancelled\. Current status: ([\w-]+)")
@@ -68,7 +66,7 @@ class Coolify:
         gate: Gate | None = None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        """`base_url` ends in `/api/v1`. `timeout` is the most a whole call may take, in seconds."""
+        """`base_url` ends in `/api/v1`. `timeout` limits a whole call, in seconds."""
         self._transport = Transport(base_url, token, gate=gate, timeout=timeout)
 
     def __repr__(self) -> str:
@@ -80,7 +78,9 @@ class Coolify:
         answer = self._read("version", "/version", as_text=True)
         text = str(answer.data).strip().strip('"')
         if not VERSION_PATTERN.fullmatch(text):
-            raise MalformedAnswer("Coolify's version is no version: is this address Coolify's API?")
+            raise MalformedAnswer(
+                "Coolify did not answer with a version number. Is this the address of its API?"
+            )
         return text
 
     def servers(self) -> list[Server]:
@@ -97,9 +97,9 @@ class Coolify:
 
     # --- Applications -------------------------------------------------------------------
 
-    def applications(self) -> list[Application]:
-        """All of them in one call: Coolify has no pages."""
-        answer = self._read("applications", "/applications")
+    def applications(self, *, observing: bool = False) -> list[Application]:
+        """Return all of them in one call: Coolify does not paginate."""
+        answer = self._read("applications", "/applications", observing=observing)
         return parse_list(answer.data, Application.parse, what="applications")
 
     def application(self, uuid: str) -> Application:
@@ -118,8 +118,11 @@ class Coolify:
         destination_uuid: str | None = None,
         ports_exposes: str = "3000",
     ) -> CreatedApplication:
-        """Creates it and starts nothing. Names are not unique in Coolify and nothing makes the
-        call idempotent: after an error with `maybe_done`, look for the name before repeating."""
+        """Create an application without starting it.
+
+        Names are not unique in Coolify and the call is not idempotent: after an error with
+        `maybe_done`, search for the name before you repeat it.
+        """
         where = {
             "project_uuid": project_uuid,
             "server_uuid": server_uuid,
@@ -130,31 +133,39 @@ class Coolify:
         return self._create(new_application(where=where, what=what, image=image))
 
     def update_application(
-        self, uuid: str, *, description: str | None = None, image: Image | None = None
+        self,
+        uuid: str,
+        *,
+        description: str | None = None,
+        image: Image | None = None,
+        overdue: bool = False,
     ) -> None:
+        """`overdue`: a description that has been wrong for long, which is not put off any more."""
         body = application_changes(description=description, image=image)
         call_class = CallClass.TEXT if image is None else CallClass.URGENT
+        if overdue:
+            call_class = CallClass.WATCH
         call = Call("update_application", call_class, "PATCH", application_path(uuid))
         self._transport.send(call, body=body)
 
     def delete_application(self, uuid: str) -> None:
-        """Only queued: the application stays in the listings until Coolify's job has run."""
-        # The clean-up would prune the image that the other slots on that server start from.
+        """Only queued: the application stays in the lists until Coolify's job has run."""
+        # A clean-up would prune the image that other slots on that server start from.
         query = {"docker_cleanup": "false"}
         self._do("delete_application", "DELETE", application_path(uuid), query=query)
 
     # --- Environment variables ----------------------------------------------------------
 
     def envs(self, uuid: str) -> list[EnvironmentVariable]:
-        """Without the twins that Coolify keeps of each variable for preview deployments."""
+        """Leave out the copy that Coolify keeps of each variable for preview deployments."""
         answer = self._read("envs", f"{application_path(uuid)}/envs")
         variables = parse_list(answer.data, EnvironmentVariable.parse, what="environment variables")
         return [variable for variable in variables if not variable.is_preview]
 
     def set_envs(self, uuid: str, variables: Mapping[str, str]) -> None:
-        """Creates or overwrites these, and leaves others alone. They apply at the next start.
+        """Create or overwrite these variables, and keep all others. The next start uses them.
 
-        Not transactional in Coolify: after an error some of them may be written.
+        Not transactional in Coolify: after an error, some of them may be written.
         """
         body = {"data": [environment_variable(key, value) for key, value in variables.items()]}
         with _may_be_done():
@@ -163,11 +174,11 @@ class Coolify:
     # --- Running ------------------------------------------------------------------------
 
     def start(self, uuid: str) -> StartAnswer:
-        """One call; the answer is a claim to be checked (see `coolify.client.starts`)."""
+        """One call. Check its answer, which is only a claim (see `coolify.client.starts`)."""
         return self._trigger("start", uuid)
 
     def restart(self, uuid: str) -> StartAnswer:
-        """For a docker image a whole deployment, with the same doubts as `start`."""
+        """For a Docker image this is a whole deployment; its answer is a claim, as for `start`."""
         return self._trigger("restart", uuid)
 
     def resolve_start(
@@ -178,12 +189,12 @@ class Coolify:
         deployment_uuid: str | None = None,
         earlier: Collection[str] = (),
     ) -> Deployment:
-        """The deployment that a start of this application led to, or NotAccepted.
+        """Return the deployment that a start of this application led to, or raise NotAccepted.
 
-        `since` is when that start was first asked for, by our clock, after its environment was
-        written. `deployment_uuid` is what it answered, if anything came back. `earlier` are the
-        deployments already known to belong to other starts: clocks agree to a few seconds only.
-        Costs one call when that uuid is real, else two.
+        `since` is when that start was first requested, by our clock, after its environment was
+        written. `deployment_uuid` is what it answered, if anything came back. `earlier` are
+        deployments known to belong to other starts: clocks agree only to a few seconds.
+        Costs one call if that uuid is real, else two.
         """
         if deployment_uuid is not None:
             try:
@@ -193,13 +204,13 @@ class Coolify:
         return self._newest_deployment(uuid, since=since, earlier=earlier)
 
     def stop(self, uuid: str) -> None:
-        """Only queued, and it cancels no deployment: cancel those first."""
-        # The clean-up is on by default and prunes the very images that keep the pool warm.
+        """Only queued. It does not cancel deployments: cancel those first."""
+        # Clean-up is on by default and prunes the images that keep the pool warm.
         query = {"docker_cleanup": "false"}
         self._do("stop", "POST", f"{application_path(uuid)}/stop", query=query)
 
     def logs(self, uuid: str, *, lines: int = 100) -> str:
-        """Slow. Raises NotRunning when there is no container to ask."""
+        """Slow. Raises NotRunning if no container is running."""
         try:
             answer = self._read(
                 "logs",
@@ -215,9 +226,9 @@ class Coolify:
 
     # --- Deployments --------------------------------------------------------------------
 
-    def deployments(self) -> list[Deployment]:
-        """Only those queued or in progress: who is missing may be finished, or never was."""
-        answer = self._read("deployments", "/deployments")
+    def deployments(self, *, observing: bool = False) -> list[Deployment]:
+        """Only those queued or in progress: a missing one has ended, or never existed."""
+        answer = self._read("deployments", "/deployments", observing=observing)
         return parse_indexed_list(answer.data, Deployment.parse, what="deployments")
 
     def deployment(self, uuid: str) -> Deployment:
@@ -227,11 +238,11 @@ class Coolify:
     def application_deployments(
         self, uuid: str, *, skip: int = 0, take: int = 10
     ) -> list[Deployment]:
-        """Newest first, also those that are over."""
+        """Newest first, including those that have ended."""
         return _history(self._application_deployments(uuid, skip=skip, take=take))
 
     def cancel_deployment(self, uuid: str) -> Cancellation:
-        """Tells how the deployment stands now; one that was over before is no error."""
+        """Return the deployment's status now. One that had already ended is not an error."""
         call = Call(
             "cancel_deployment",
             CallClass.URGENT,
@@ -241,16 +252,16 @@ class Coolify:
         try:
             answer = self._transport.send(call)
         except Refused as error:
-            over = NOT_CANCELLABLE.search(error.message)
-            if over is None:
+            ended = NOT_CANCELLABLE.search(error.message)
+            if ended is None:
                 raise
-            return Cancellation(uuid=uuid, status=over[1])
+            return Cancellation(uuid=uuid, status=ended[1])
         except (Unavailable, Unreachable) as error:
             return self._cancelled_after_all(uuid, error)
         status = answer.data.get("status") if isinstance(answer.data, dict) else None
         return Cancellation(uuid=uuid, status=str(status or DeploymentStatus.CANCELLED))
 
-    # --- Inside -------------------------------------------------------------------------
+    # --- Internals ----------------------------------------------------------------------
 
     def _read(
         self,
@@ -260,8 +271,9 @@ class Coolify:
         query: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         as_text: bool = False,
+        observing: bool = False,
     ) -> Answer:
-        call = Call(name, CallClass.WATCH, "GET", path)
+        call = Call(name, CallClass.OBSERVE if observing else CallClass.WATCH, "GET", path)
         return self._transport.send(call, query=query, timeout=timeout, as_text=as_text)
 
     def _do(
@@ -318,15 +330,14 @@ class Coolify:
         found = newest_since(unknown, since=since, clock_offset=answer.clock_offset)
         if found is None:
             raise NotAccepted(
-                "Coolify answered the start and made no deployment of it: its queue of "
-                "deployments on that server is full, or an older deployment is still active. "
-                "The start is repeated later.",
-                retry_after=RETRY_START_AFTER,
+                "Coolify accepted the start but created no deployment: its deployment queue on "
+                "that server is full, or an older deployment is still active. "
+                "The start will be repeated later.",
             )
         return found
 
     def _cancelled_after_all(self, uuid: str, error: CoolifyError) -> Cancellation:
-        # Before 4.3.7 the cancellation may succeed and be answered with 500.
+        # Before 4.3.7, Coolify may answer a successful cancellation with 500.
         try:
             deployment = self.deployment(uuid)
         except NotFound:
@@ -346,7 +357,7 @@ def _history(answer: Answer) -> list[Deployment]:
 
 @contextmanager
 def _may_be_done() -> Iterator[None]:
-    """An error about the answer says nothing against the deed."""
+    """Set `maybe_done` on errors: Coolify may have done its work before the answer failed."""
     try:
         yield
     except (MalformedAnswer, Refused) as error:

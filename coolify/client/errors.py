@@ -1,10 +1,10 @@
-"""Everything that can go wrong when talking to Coolify, in one family.
+"""Everything that can go wrong when calling Coolify, as one family of errors.
 
-A caller needs four answers, and each error carries them:
+Each error tells the caller four things:
 
-- `permanent`: would the same call fail again until somebody changes something?
-- `retry_after`: seconds after which a repeat makes sense, where that is known.
-- `maybe_done`: may Coolify have carried the call out although it failed here?
+- `permanent`: whether the same call will fail again until an operator changes something.
+- `retry_after`: the seconds after which a retry makes sense, if known.
+- `maybe_done`: whether Coolify may have carried out the call although it failed here.
 - its text: what happened, why, and what an operator can do. Never the token.
 """
 
@@ -44,27 +44,27 @@ class CoolifyError(Exception):
 
 
 class Unreachable(CoolifyError):
-    """No whole answer came: refused, reset, timed out, no such host, broken TLS."""
+    """No complete answer: refused, reset, timed out, unknown host, broken TLS."""
 
 
 class Unavailable(CoolifyError):
-    """Coolify, or the proxy before it, answered with a server error (5xx)."""
+    """Coolify, or a proxy in front of it, answered with a server error (5xx)."""
 
 
 class MalformedAnswer(CoolifyError):
-    """An answer that is not what the endpoint promises. It proves nothing, least of all "none"."""
+    """The answer is not what the endpoint promises. It proves nothing, not even an empty list."""
 
 
 class RateLimited(CoolifyError):
-    """429: the budget of calls a minute of this user is spent, over all its tokens."""
+    """429: this user has spent its calls for this minute, over all its tokens."""
 
 
 class NotAccepted(CoolifyError):
-    """Coolify said yes to a start, yet there is no deployment: its queue is full. Try later."""
+    """Coolify accepted a start but created no deployment: its queue is full. Try later."""
 
 
 class BudgetExhausted(CoolifyError):
-    """The gate before the client let the call through to nobody: nothing was sent."""
+    """The budget refused the call; nothing was sent."""
 
     def __init__(self, text: str, *, retry_after: float, reason: str) -> None:
         super().__init__(text, retry_after=retry_after)
@@ -72,14 +72,14 @@ class BudgetExhausted(CoolifyError):
 
 
 class CircuitOpen(BudgetExhausted):
-    """Coolify failed again and again: calls wait until a probe has succeeded."""
+    """Coolify failed repeatedly: calls wait until a probe succeeds."""
 
 
-# --- Try again when something was changed ----------------------------------------------
+# --- Permanent: something must change first --------------------------------------------
 
 
 class NotFound(CoolifyError):
-    """Coolify itself says that the thing is not there (a proxy's 404 page does not count)."""
+    """Coolify itself says that this does not exist (a proxy's 404 page does not count)."""
 
     permanent = True
 
@@ -89,7 +89,7 @@ class NotFound(CoolifyError):
 
 
 class Refused(CoolifyError):
-    """Coolify read the request and will not do it (400, 403, 409, 422)."""
+    """Coolify read the request and refused it (400, 403, 409, 422)."""
 
     permanent = True
 
@@ -123,7 +123,7 @@ class Unauthenticated(CoolifyError):
 
 
 class AbilityMissing(CoolifyError):
-    """403: the token is good and lacks an ability (read, write, deploy do not imply each other)."""
+    """403: the token lacks an ability (read, write and deploy do not imply each other)."""
 
     permanent = True
 
@@ -133,24 +133,24 @@ class AbilityMissing(CoolifyError):
 
 
 class ApiDisabled(CoolifyError):
-    """403: the API is switched off, as it is in a fresh self-hosted Coolify."""
+    """403: the API is disabled, as in a new self-hosted Coolify."""
 
     permanent = True
 
 
 class AddressNotAllowed(CoolifyError):
-    """403: Coolify's list of allowed addresses does not contain ours."""
+    """403: our IP address is not in Coolify's Allowed IPs."""
 
     permanent = True
 
 
 class MethodChanged(CoolifyError):
-    """405: this version of Coolify wants another HTTP method here."""
+    """405: this version of Coolify expects a different HTTP method."""
 
     permanent = True
 
 
 class WrongAddress(CoolifyError):
-    """The base URL does not lead to Coolify's API: a redirect, or a route it does not know."""
+    """The base URL does not lead to Coolify's API: a redirect, or an unknown route."""
 
     permanent = True

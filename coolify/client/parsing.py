@@ -1,4 +1,4 @@
-"""Reading JSON that may hold more, or less, than was promised."""
+"""Read JSON that may contain more, or less, than documented."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Resource = TypeVar("Resource")
 def parse_list(answer: object, parse: Callable[[Item], Resource], *, what: str) -> list[Resource]:
     if not isinstance(answer, list):
         raise MalformedAnswer(
-            f"Coolify's list of {what} is no list but {_kind_of(answer)}. "
-            "Nothing was concluded from it; the next pass asks again."
+            f"Coolify's list of {what} is not a list but {_kind_of(answer)}. "
+            "It was ignored; the next pass asks again."
         )
     return [parse_object(item, parse, what=what) for item in answer]
 
@@ -24,7 +24,7 @@ def parse_list(answer: object, parse: Callable[[Item], Resource], *, what: str) 
 def parse_indexed_list(
     answer: object, parse: Callable[[Item], Resource], *, what: str
 ) -> list[Resource]:
-    """A list, or the same as an object keyed by index, as PHP writes a filtered array."""
+    """Accept a list, or an object keyed by index: PHP writes a filtered array that way."""
     if isinstance(answer, dict) and answer and all(key.isdecimal() for key in answer):
         answer = list(answer.values())
     return parse_list(answer, parse, what=what)
@@ -32,13 +32,15 @@ def parse_indexed_list(
 
 def parse_object(answer: object, parse: Callable[[Item], Resource], *, what: str) -> Resource:
     if not isinstance(answer, dict):
-        raise MalformedAnswer(f"Coolify's answer about {what} is {_kind_of(answer)}, no object.")
+        raise MalformedAnswer(
+            f"Coolify's answer about {what} is {_kind_of(answer)}, not an object."
+        )
     return parse(answer)
 
 
 def _kind_of(answer: object) -> str:
     if isinstance(answer, dict):
-        return f"an object with {', '.join(sorted(map(str, answer))[:5]) or 'nothing in it'}"
+        return f"an object with {', '.join(sorted(map(str, answer))[:5]) or 'no fields'}"
     return f"a {type(answer).__name__}"
 
 

@@ -1,4 +1,4 @@
-"""Addresses within Coolify's API."""
+"""Paths within Coolify's API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def application_path(uuid: str) -> str:
 
 
 def segment(uuid: str) -> str:
-    # An empty one would turn "delete this application" into a call on the whole collection.
+    # An empty uuid would turn "delete this application" into a call on the whole collection.
     if not uuid or uuid in {".", ".."}:
-        raise ValueError(f"{uuid!r} is no uuid")
+        raise ValueError(f"{uuid!r} is not a uuid")
     return quote(uuid, safe="")

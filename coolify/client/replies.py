@@ -1,4 +1,4 @@
-"""Which error an answer of Coolify is, in words that help its operator."""
+"""Turn Coolify's answers into errors whose text helps an operator."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from coolify.client.errors import (
     WrongAddress,
 )
 
-# Coolify counts by the minute.
+# Coolify's limit is per minute.
 DEFAULT_RETRY_AFTER = 60.0
-# A header that asks for longer than this is a mistake, and would halt the pool.
+# A header that asks for a longer wait is a mistake, and would stop the pool.
 MAX_RETRY_AFTER = 3600.0
 
 NOT_FOUND = re.compile(r"(?P<thing>\w[\w ]*?) not found\.?", re.IGNORECASE)
@@ -41,14 +41,14 @@ MISSING_ABILITY = re.compile(r"Missing required permissions?:\s*(?P<ability>[\w:
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole HTTP answer, whatever is in it."""
+    """A complete HTTP answer, whatever it contains."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
 
     def json(self) -> Any:
-        """None when it is not JSON."""
+        """Return None if the content is not JSON."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
@@ -64,9 +64,9 @@ class Reply:
 def unreachable(call: Call, error: Exception, *, base_url: str) -> Unreachable:
     never_sent = _never_sent(error)
     advice = (
-        "Nothing was sent. Is COOLIFY_API_URL right, and is Coolify running?"
+        "Nothing was sent. Is COOLIFY_API_URL correct, and is Coolify running?"
         if never_sent
-        else "The request was sent and its answer lost."
+        else "The request was sent, but its answer was lost."
     )
     return Unreachable(
         f"Coolify at {base_url} could not be reached for {call.name}: {_cause(error)}. {advice}",
@@ -75,7 +75,7 @@ def unreachable(call: Call, error: Exception, *, base_url: str) -> Unreachable:
 
 
 def fault_of(call: Call, reply: Reply) -> CoolifyError | None:
-    """The error that this answer stands for, None if it is a good one."""
+    """Return the error that this answer means, or None if it is a success."""
     if 200 <= reply.status < 300:
         return None
     if 300 <= reply.status < 400:
@@ -93,18 +93,20 @@ def fault_of(call: Call, reply: Reply) -> CoolifyError | None:
 
 
 def not_json(call: Call, reply: Reply) -> MalformedAnswer:
-    found = "an HTML page" if b"<html" in reply.content[:2000].lower() else "no JSON"
+    found = "an HTML page" if b"<html" in reply.content[:2000].lower() else "not JSON"
     return MalformedAnswer(
         f"Coolify's answer to {call.name} ({reply.status}) is {found}. Is COOLIFY_API_URL the "
-        "address of the API, ending in /api/v1, with no login page or proxy before it?",
+        "address of the API, ending in /api/v1, with no login page or proxy in front of it?",
         status=reply.status,
         maybe_done=not call.only_reads and reply.status < 300,
     )
 
 
 def field_errors(data: Any) -> dict[str, list[str]]:
-    """Coolify's complaints by field, whichever of its shapes they came in: an object of lists
-    or of strings, a list, a string. Those that name no field are under the empty name."""
+    """Return Coolify's complaints by field; the key "" has those that name no field.
+
+    Coolify sends an object of lists or of strings, a list, or a string.
+    """
     if isinstance(data, dict):
         return {str(field): _texts(complaints) for field, complaints in data.items()}
     texts = _texts(data)
@@ -120,22 +122,22 @@ def _never_sent(error: Exception) -> bool:
 
 def _cause(error: Exception) -> str:
     if isinstance(error, requests.exceptions.SSLError):
-        return "its TLS certificate was not accepted"
+        return "its TLS certificate is not trusted"
     if isinstance(error, requests.ConnectTimeout):
         return "no connection within the timeout"
     timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError)
     if isinstance(error, timeouts) or "timed out" in str(error):
-        return "no whole answer within the timeout"
+        return "no complete answer within the timeout"
     if _never_sent(error):
-        return "connection refused, or no such host"
-    return "the connection broke off"
+        return "connection refused, or unknown host"
+    return "the connection was lost"
 
 
 def _redirected(call: Call, reply: Reply) -> WrongAddress:
     target = reply.headers.get("Location", "elsewhere").split("?")[0]
     return WrongAddress(
         f"Coolify redirects {call.name} to {target}. Set COOLIFY_API_URL to the address "
-        "that answers itself (https instead of http, and ending in /api/v1).",
+        "that does not redirect (https instead of http, and ending in /api/v1).",
         status=reply.status,
     )
 
@@ -152,7 +154,7 @@ def _server_error(call: Call, reply: Reply) -> Unavailable:
 
 def _unauthenticated(call: Call, reply: Reply) -> Unauthenticated:
     return Unauthenticated(
-        "Coolify does not accept the token (401). Make a new one in Coolify under "
+        "Coolify does not accept the token (401). Create a new one in Coolify under "
         "Keys & Tokens, with the abilities read, write and deploy, and set COOLIFY_API_TOKEN.",
         status=reply.status,
     )
@@ -162,12 +164,12 @@ def _forbidden(call: Call, reply: Reply) -> CoolifyError:
     message = _message(reply)
     if "API is disabled" in message:
         return ApiDisabled(
-            "Coolify's API is switched off. Switch it on in Coolify under Settings, Advanced.",
+            "Coolify's API is disabled. Enable it in Coolify under Settings, Advanced.",
             status=reply.status,
         )
     if "not allowed to access the API" in message:
         return AddressNotAllowed(
-            "Coolify does not let this machine's address use its API. Add the address in "
+            "Coolify does not allow this machine's IP address to use its API. Add the address in "
             "Coolify under Settings, Advanced, Allowed IPs.",
             status=reply.status,
         )
@@ -178,7 +180,7 @@ def _forbidden(call: Call, reply: Reply) -> CoolifyError:
 
 def _ability_missing(call: Call, ability: str) -> AbilityMissing:
     return AbilityMissing(
-        f"The Coolify token may not {call.name}: it lacks the ability {ability}. Make a token "
+        f"The Coolify token cannot {call.name}: it lacks the ability {ability}. Create a token "
         "with read, write and deploy (none of them implies another) and set COOLIFY_API_TOKEN.",
         ability=ability,
     )
@@ -189,16 +191,16 @@ def _not_found(call: Call, reply: Reply) -> CoolifyError:
     if not isinstance(data, dict):
         # A proxy answers like this while Coolify restarts: it does not mean "gone".
         return Unavailable(
-            f"{call.name} was answered with a 404 that is not Coolify's own: a proxy before it "
-            "answered, perhaps while Coolify restarts. If it lasts, check COOLIFY_API_URL.",
+            f"The 404 for {call.name} is not Coolify's own: a proxy in front of it answered, "
+            "perhaps while Coolify restarts. If this persists, check COOLIFY_API_URL.",
             status=404,
             maybe_done=False,
         )
     found = NOT_FOUND.fullmatch(_message(reply))
     if found is None or "docs" in data:
         return WrongAddress(
-            f"Coolify does not know the address of {call.name}: COOLIFY_API_URL must end in "
-            "/api/v1, or this version of Coolify is too old or too new.",
+            f"Coolify has no route for {call.name}: COOLIFY_API_URL does not end in /api/v1, "
+            "or this version of Coolify is too old or too new.",
             status=404,
         )
     thing = found["thing"].lower()
@@ -207,8 +209,8 @@ def _not_found(call: Call, reply: Reply) -> CoolifyError:
 
 def _method_changed(call: Call, reply: Reply) -> MethodChanged:
     return MethodChanged(
-        f"This version of Coolify does not take {call.method} for {call.name} (405). "
-        f"{_message(reply)} Supported are v4 betas up to 4.3.",
+        f"This version of Coolify does not accept {call.method} for {call.name} (405). "
+        f"{_message(reply)} Botpool supports v4 betas up to 4.3.",
         status=reply.status,
     )
 
@@ -218,7 +220,7 @@ def _rate_limited(call: Call, reply: Reply) -> RateLimited:
     seconds = DEFAULT_RETRY_AFTER if seconds is None else seconds
     return RateLimited(
         f"Coolify refuses more calls for {seconds:.0f} s (429). If that happens often, lower "
-        "COOLIFY_RATE_LIMIT, or give Botpool a Coolify user of its own: the limit is per user.",
+        "COOLIFY_RATE_LIMIT, or give Botpool its own Coolify user: the limit is per user.",
         status=reply.status,
         retry_after=seconds,
     )
@@ -265,7 +267,7 @@ def _retry_after(reply: Reply) -> float | None:
         seconds = float(header)
     except ValueError:
         seconds = _seconds_until(header)
-    # Not a number, and `nan`, count as the default.
+    # `nan` counts as the default.
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds == seconds else DEFAULT_RETRY_AFTER
 
 

@@ -1,8 +1,8 @@
-"""What Coolify's answers mean, as typed values.
+"""Coolify's answers as typed values.
 
-Tolerant where it is harmless: extra fields are ignored, missing ones are None.
-Strict where it would hurt: an item without its uuid, or a list that is none, is a
-MalformedAnswer, because a reader must never take a broken answer for an empty pool.
+Tolerant where that is harmless: extra fields are ignored, missing ones are None.
+Strict where it matters: an item without its uuid, or a list that is not a list, raises
+MalformedAnswer. A broken answer must never look like an empty pool.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from coolify.client.parsing import Item, flag, number, required, subobject, text
 
 @dataclass(frozen=True)
 class ApplicationStatus:
-    """`state:health`, such as `running:healthy`. It may be a minute old, and freezes while the
-    server is unreachable: one reading of `exited` proves nothing."""
+    """`state:health`, such as `running:healthy`.
+
+    It may be a minute old, and it freezes while the server is unreachable. One `exited` proves
+    nothing.
+    """
 
     state: str
     health: str = "unknown"
@@ -112,7 +115,7 @@ class Environment:
 
     @classmethod
     def parse(cls, item: Item) -> Environment:
-        # Older versions give environments no uuid: the name is what the API takes everywhere.
+        # Older versions give environments no uuid. The API accepts the name everywhere.
         return cls(name=required(item, "name"), id=number(item, "id"), uuid=text(item, "uuid"))
 
 
@@ -158,7 +161,7 @@ class Application:
 class CreatedApplication:
     uuid: str
     domains: str | None = None
-    # Fields this version of Coolify does not know, so that they were left out.
+    # Fields that were not sent because this version of Coolify does not know them.
     left_out: frozenset[str] = frozenset()
 
     @classmethod
@@ -170,7 +173,7 @@ class CreatedApplication:
 class EnvironmentVariable:
     key: str
     uuid: str | None = None
-    # None where the token lacks `read:sensitive`.
+    # None if the token lacks `read:sensitive`.
     value: str | None = None
     is_preview: bool = False
     is_literal: bool | None = None
@@ -188,8 +191,11 @@ class EnvironmentVariable:
 
 @dataclass(frozen=True)
 class Deployment:
-    """`finished` means only that the container was started. `application_id` is the number of
-    the application as text: a deployment does not name its application's uuid."""
+    """`finished` only means that the container was started.
+
+    `application_id` is the application's number as text: a deployment does not contain the
+    application's uuid.
+    """
 
     uuid: str
     status: str = ""
@@ -219,7 +225,7 @@ class Deployment:
 
     @property
     def is_ended(self) -> bool:
-        """Known to be over. A status we do not know is neither active nor ended."""
+        """An unknown status is neither active nor ended."""
         return self.status in ENDED_DEPLOYMENT
 
     @property
@@ -229,7 +235,7 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Cancellation:
-    """How a deployment stands after we asked to cancel it: cancelled, or over before that."""
+    """A deployment's status after a cancel request: cancelled, or ended before that."""
 
     uuid: str
     status: str

@@ -1,14 +1,15 @@
-"""Which starts really became a deployment.
+"""Find out which starts really became a deployment.
 
-Coolify answers a start with 200 and a uuid even when its queue is full and nothing was
-created, and without any uuid when a deployment is active already. So a StartAnswer is a claim.
-Two ways to check it:
+Coolify answers a start with 200 and a uuid even if its queue is full and it created nothing. If a
+deployment is already active, it answers without a uuid. So a StartAnswer is only a claim.
+There are two ways to check it:
 
-- cheaply, for all starts at once: `confirm_starts` against the next `Coolify.deployments()`,
-  a listing that is read anyway. Found there: believed. Not found there: not refuted, since
-  the listing shows only what is queued or in progress and a deployment may be over already.
-- carefully, for one: `Coolify.resolve_start`, one or two calls, which finds the deployment
-  or raises NotAccepted.
+- For many starts at once, without extra calls: `confirm_starts` compares them with the next
+  `Coolify.deployments()`, which is read anyway. A start found there is confirmed. One that is
+  missing is still open: the list has only what is queued or in progress, and its deployment may
+  have ended.
+- For one start: `Coolify.resolve_start` finds the deployment with one or two calls, or raises
+  NotAccepted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from datetime import datetime, timedelta
 from coolify.client.parsing import Item
 from coolify.client.resources import Application, Deployment
 
-# Coolify writes created_at to the second, and its clock is read off a header to the second.
+# created_at is exact to the second, and so is the header that shows Coolify's clock.
 CLOCK_SLACK = timedelta(seconds=2)
 
 
@@ -28,7 +29,7 @@ CLOCK_SLACK = timedelta(seconds=2)
 class StartAnswer:
     application_uuid: str
     asked_at: datetime
-    # May be a phantom. None: Coolify skipped the start, because a deployment is active.
+    # It may not exist. None: Coolify skipped the start, because a deployment is active.
     deployment_uuid: str | None
     message: str = ""
 
@@ -50,7 +51,7 @@ class StartAnswer:
 def confirm_starts(
     answers: Iterable[StartAnswer], *, listed: Iterable[Deployment]
 ) -> dict[str, Deployment]:
-    """The believed deployments by application uuid. Who is missing needs `resolve_start`."""
+    """Return the confirmed deployments by application uuid. The others need `resolve_start`."""
     by_uuid = {deployment.uuid: deployment for deployment in listed}
     return {
         answer.application_uuid: by_uuid[answer.deployment_uuid]
@@ -62,7 +63,7 @@ def confirm_starts(
 def deployments_by_application(
     *, applications: Iterable[Application], deployments: Iterable[Deployment]
 ) -> dict[str, list[Deployment]]:
-    """Deployments by application uuid: they carry only the application's number and name."""
+    """Group deployments by application uuid: they only contain its number and name."""
     applications = list(applications)
     uuid_of_id = {str(a.id): a.uuid for a in applications if a.id is not None}
     uuid_of_name = _uuids_of_unique_names(applications)
@@ -79,9 +80,9 @@ def deployments_by_application(
 def newest_since(
     deployments: Iterable[Deployment], *, since: datetime, clock_offset: timedelta
 ) -> Deployment | None:
-    """The deployment that a start asked for at `since` (our clock) led to, an active one first.
+    """Return the deployment of a start requested at `since` (our clock), an active one first.
 
-    One that is older belongs to an earlier assignment, and would run with its environment.
+    An older deployment belongs to an earlier assignment and runs with its environment.
     """
     earliest = since + clock_offset - CLOCK_SLACK
     candidates = [
@@ -93,7 +94,7 @@ def newest_since(
 
 
 def _uuids_of_unique_names(applications: list[Application]) -> dict[str, str]:
-    # Names are not unique in Coolify: two applications of one name cannot be told apart by it.
+    # Names are not unique in Coolify: a name that two applications share identifies neither.
     uuids: dict[str, list[str]] = {}
     for application in applications:
         uuids.setdefault(application.name, []).append(application.uuid)

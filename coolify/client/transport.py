@@ -1,4 +1,4 @@
-"""One HTTP request to Coolify: through the gate, within its deadline, answered or an error."""
+"""Send one HTTP request to Coolify, through the gate and within its deadline."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from core.correlation import correlation_header
 
 DEFAULT_TIMEOUT = 30.0
 CONNECT_TIMEOUT = 5.0
-# A quick second try for readings only: more would spend the budget on an outage.
+# One quick retry, for reads only: more would spend the budget on an outage.
 READ_ATTEMPTS = 2
-PAUSE_BEFORE_REPEAT = (0.1, 0.4)
-# Thousands of applications fit into this; an endless answer does not.
+PAUSE_BEFORE_RETRY = (0.1, 0.4)
+# Enough for thousands of applications, but not for an endless answer.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Answer:
     data: Any
-    # How far Coolify's clock is ahead of ours, by the Date header, to about a second.
+    # How far Coolify's clock is ahead of ours, from the Date header, to about a second.
     clock_offset: timedelta = field(default_factory=timedelta)
 
 
 class BearerAuth(AuthBase):
-    """As an auth object, because requests prefers a .netrc entry to a plain header."""
+    """An auth object, because requests prefers a .netrc entry to a plain header."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -54,7 +54,7 @@ class Transport:
     def __init__(self, base_url: str, token: str, *, gate: Gate | None, timeout: float) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"{base_url!r} is no address of the form https://host/api/v1")
+            raise ValueError(f"{base_url!r} is not an address of the form https://host/api/v1")
         self.base_url = base_url.rstrip("/")
         self._auth = BearerAuth(token)
         self._gate: Gate = gate or OpenGate()
@@ -79,7 +79,7 @@ class Transport:
                     call, query=query, body=body, deadline=deadline, as_text=as_text
                 )
             except (Unreachable, Unavailable):
-                pause = random.uniform(*PAUSE_BEFORE_REPEAT)  # noqa: S311 - spreads load only
+                pause = random.uniform(*PAUSE_BEFORE_RETRY)  # noqa: S311 - spreads load only
                 if not attempts or time.monotonic() + pause >= deadline:
                     raise
                 time.sleep(pause)
@@ -135,7 +135,7 @@ class Transport:
             raise unreachable(call, error, base_url=self.base_url) from error
 
     def _session(self) -> requests.Session:
-        # A session is neither safe for two threads nor for both sides of a fork.
+        # A session is not safe across threads, nor across a fork.
         if getattr(self._local, "pid", None) != os.getpid():
             self._local.session = requests.Session()
             self._local.pid = os.getpid()
@@ -144,7 +144,7 @@ class Transport:
 
 
 def _read(call: Call, response: requests.Response, *, deadline: float) -> bytes:
-    """The whole body, within the deadline: the timeout of requests starts anew at each byte."""
+    """Read the whole body within the deadline: the timeout of requests restarts at each byte."""
     chunks: list[bytes] = []
     size = 0
     while chunk := response.raw.read1(65536, decode_content=True):
@@ -156,7 +156,7 @@ def _read(call: Call, response: requests.Response, *, deadline: float) -> bytes:
                 maybe_done=not call.only_reads,
             )
         if time.monotonic() > deadline:
-            raise urllib3.exceptions.TimeoutError("the answer came too slowly")
+            raise urllib3.exceptions.TimeoutError("the answer was too slow")
     return b"".join(chunks)
 
 

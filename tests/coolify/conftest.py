@@ -10,7 +10,7 @@ from tests.simulated_coolify import BotCalls, PlainApi, listening_botpool, simul
 
 @pytest.fixture
 def scripted() -> Iterator[ScriptedCoolify]:
-    """A server that answers what the test says."""
+    """A server whose answers the test sets."""
     with ScriptedCoolify().running() as server:
         yield server
 
@@ -36,6 +36,6 @@ def api(simulator: Simulator) -> Iterator[PlainApi]:
 
 @pytest.fixture
 def botpool() -> Iterator[BotCalls]:
-    """What the simulated bots call."""
+    """The server that the simulated bots call."""
     with listening_botpool() as calls:
         yield calls

@@ -1,4 +1,4 @@
-"""What the client sends, and what it makes of good answers."""
+"""What the client sends, and how it reads good answers."""
 
 from datetime import UTC, datetime
 
@@ -38,7 +38,7 @@ def test_every_request_asks_for_json_with_the_token(scripted, client):
     assert scripted.last.headers["Authorization"] == "Bearer 7|the-secret-token"
 
 
-def test_the_correlation_id_of_the_work_travels_along(scripted, client):
+def test_the_correlation_id_is_sent_along(scripted, client):
     scripted.answers([])
     with correlated("bot-42\r\nX-Evil: 1"):
         client.applications()
@@ -56,7 +56,7 @@ def test_a_netrc_file_does_not_replace_the_token(scripted, client, tmp_path, mon
     assert scripted.last.headers["Authorization"] == "Bearer 7|the-secret-token"
 
 
-def test_the_connection_is_used_again(scripted, client):
+def test_the_connection_is_reused(scripted, client):
     scripted.answers([])
     for _ in range(3):
         client.applications()
@@ -70,7 +70,7 @@ def test_a_trailing_slash_in_the_address_does_no_harm(scripted):
 
 
 @pytest.mark.parametrize("address", ["", "coolify.example", "ftp://coolify.example/api/v1"])
-def test_an_address_that_is_none_is_refused(address):
+def test_an_invalid_address_is_refused(address):
     with pytest.raises(ValueError, match="https://host/api/v1"):
         Coolify(address, "t")
 
@@ -81,11 +81,11 @@ def test_the_token_is_not_in_its_representation(client):
 
 @pytest.mark.parametrize("uuid", ["", "."])
 def test_an_empty_uuid_never_becomes_a_call_on_the_collection(client, uuid):
-    with pytest.raises(ValueError, match="no uuid"):
+    with pytest.raises(ValueError, match="not a uuid"):
         client.delete_application(uuid)
 
 
-def test_a_uuid_cannot_lead_elsewhere(scripted, client):
+def test_a_uuid_cannot_change_the_path(scripted, client):
     scripted.answers(APPLICATION)
     client.application("a/../b?c")
     assert scripted.last.path == "/applications/a%2F..%2Fb%3Fc"
@@ -105,13 +105,13 @@ def test_other_spellings_of_a_version_are_understood(scripted, client, text):
     assert client.version().strip("v").startswith("4.")
 
 
-def test_a_page_is_no_version(scripted, client):
+def test_a_page_is_not_a_version(scripted, client):
     scripted.answers(b"<html>Log in</html>")
     with pytest.raises(MalformedAnswer):
         client.version()
 
 
-def test_an_application_is_read_whole(scripted, client):
+def test_all_fields_of_an_application_are_read(scripted, client):
     scripted.answers([APPLICATION])
     (application,) = client.applications()
     assert application.uuid == "app-1"
@@ -160,7 +160,7 @@ def test_fields_of_the_wrong_kind_count_as_missing(scripted, client):
         (None, "unknown", "unknown", False),
     ],
 )
-def test_each_status_is_told_apart(text, state, health, running):
+def test_each_status_is_understood(text, state, health, running):
     status = ApplicationStatus.parse(text)
     assert (status.state, status.health, status.is_running) == (state, health, running)
 
@@ -172,7 +172,7 @@ def test_a_status_says_whether_the_container_is_gone_looping_or_broken():
     assert not ApplicationStatus.parse("running:unhealthy").is_failed
 
 
-def test_a_server_tells_how_many_builds_run_at_once(scripted, client):
+def test_a_server_reports_how_many_builds_run_at_once(scripted, client):
     settings = {"concurrent_builds": 2, "deployment_queue_limit": 25, "is_reachable": True}
     scripted.answers([{"uuid": "s", "name": "bots-1", "ip": "10.0.0.1", "settings": settings}])
     (server,) = client.servers()
@@ -189,7 +189,7 @@ def test_projects_and_environments_are_listed(scripted, client):
     assert scripted.last.path == "/projects/p/environments"
 
 
-def test_the_twins_for_previews_are_left_out(scripted, client):
+def test_the_copies_for_previews_are_left_out(scripted, client):
     production = {"uuid": "e1", "key": "BOT_DATA", "is_preview": False}
     scripted.answers([production, {**production, "uuid": "e2", "is_preview": True}])
     (variable,) = client.envs("app-1")
@@ -244,13 +244,13 @@ def test_an_application_is_created_without_a_domain_and_not_started(scripted, cl
     }
 
 
-def test_the_destination_is_sent_where_one_is_set(scripted, client):
+def test_the_destination_is_sent_if_one_is_set(scripted, client):
     scripted.answers({"uuid": "app-1"}, status=201)
     create(client, destination_uuid="d")
     assert scripted.last.body["destination_uuid"] == "d"
 
 
-def test_an_early_version_gets_an_application_without_the_fields_it_does_not_know(scripted, client):
+def test_fields_that_an_early_version_does_not_know_are_left_out(scripted, client):
     refusal = {"autogenerate_domain": ["This field is not allowed."]}
     scripted.answers({"message": "Validation failed.", "errors": refusal}, status=422)
     scripted.answers({"uuid": "app-1"}, status=201)

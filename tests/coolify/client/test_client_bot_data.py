@@ -15,7 +15,7 @@ JSON = st.recursive(
 
 @settings(deadline=None)
 @given(data=st.dictionaries(st.text(), JSON))
-def test_what_goes_in_comes_out(data):
+def test_decoding_returns_what_was_encoded(data):
     assert decode_bot_data(encode_bot_data(data)) == data
 
 
@@ -25,11 +25,11 @@ def test_the_value_has_nothing_that_a_shell_or_coolify_would_change():
     assert not set(value) & set(" #$'\"{}[]\n")
 
 
-def test_letters_are_sent_as_they_are_and_not_as_escapes():
+def test_letters_are_not_escaped():
     assert base64.b64decode(encode_bot_data({"name": "Ада"})) == '{"name":"Ада"}'.encode()
 
 
-def test_what_is_not_json_cannot_be_sent():
+def test_a_value_that_json_does_not_allow_is_refused():
     with pytest.raises(ValueError, match="float"):
         encode_bot_data({"delay": float("nan")})
 
@@ -38,6 +38,6 @@ def test_what_is_not_json_cannot_be_sent():
     "value",
     ["not base64!", base64.b64encode(b"no json").decode(), base64.b64encode(b"[]").decode()],
 )
-def test_a_value_that_is_no_object_is_refused(value):
+def test_a_value_that_is_not_an_object_is_refused(value):
     with pytest.raises(ValueError, match="BOT_DATA"):
         decode_bot_data(value)

@@ -1,4 +1,4 @@
-"""Each way in which Coolify, or what stands before it, can fail."""
+"""Every way in which Coolify, or a proxy in front of it, can fail."""
 
 import socket
 import threading
@@ -30,7 +30,7 @@ from tests.simulated_coolify import wait_until
 PAGE = b"<!DOCTYPE html><html><body>Log in</body></html>"
 
 
-# --- Lists that are none --------------------------------------------------------------------
+# --- Lists that are not lists ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ PAGE = b"<!DOCTYPE html><html><body>Log in</body></html>"
         PAGE,
     ],
 )
-def test_a_broken_listing_is_never_an_empty_one(scripted, client, body):
+def test_a_broken_list_is_never_an_empty_one(scripted, client, body):
     scripted.answers(body)
     with pytest.raises(MalformedAnswer) as caught:
         client.applications()
@@ -61,7 +61,7 @@ def test_a_broken_listing_is_never_an_empty_one(scripted, client, body):
 
 
 @pytest.mark.parametrize("body", [{}, {"message": "x"}, {"0": {}}, {"0": "x"}, None, [{}], PAGE])
-def test_a_broken_listing_of_deployments_is_never_an_empty_one(scripted, client, body):
+def test_a_broken_list_of_deployments_is_never_an_empty_one(scripted, client, body):
     scripted.answers(body)
     with pytest.raises(MalformedAnswer):
         client.deployments()
@@ -75,7 +75,7 @@ def test_a_broken_history_is_never_an_empty_one(scripted, client, body):
 
 
 @pytest.mark.parametrize("read", ["servers", "projects"])
-def test_other_listings_are_as_strict(scripted, client, read):
+def test_other_lists_are_as_strict(scripted, client, read):
     scripted.answers({"message": "ok"})
     with pytest.raises(MalformedAnswer):
         getattr(client, read)()
@@ -87,14 +87,14 @@ def test_a_page_instead_of_an_application_is_malformed(scripted, client):
         client.application("app-1")
 
 
-def test_a_page_in_answer_to_a_stop_may_hide_that_it_was_done(scripted, client):
+def test_a_stop_answered_with_a_page_may_be_done(scripted, client):
     scripted.answers(PAGE)
     with pytest.raises(MalformedAnswer) as caught:
         client.stop("app-1")
     assert caught.value.maybe_done
 
 
-# --- Not there ------------------------------------------------------------------------------
+# --- Not found ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("message", ["Application not found.", "Application not found"])
@@ -115,14 +115,14 @@ def test_an_application_that_is_gone_is_not_found(scripted, client, message):
         {},
     ],
 )
-def test_a_route_that_coolify_does_not_know_is_no_missing_application(scripted, client, body):
+def test_an_unknown_route_is_not_a_missing_application(scripted, client, body):
     scripted.answers(body, status=404)
     with pytest.raises(WrongAddress, match="COOLIFY_API_URL"):
         client.application("app-1")
 
 
 @pytest.mark.parametrize("body", [b"404 page not found\n", PAGE])
-def test_the_404_of_a_proxy_is_no_missing_application(scripted, client, body):
+def test_a_proxys_404_is_not_a_missing_application(scripted, client, body):
     scripted.answers(body, status=404)
     with pytest.raises(Unavailable) as caught:
         client.stop("app-1")
@@ -173,7 +173,7 @@ def test_a_refusal_that_is_a_page_is_not_coolifys(scripted, client):
 
 
 @pytest.mark.parametrize("message", ["Unauthenticated.", "Invalid token."])
-def test_an_unknown_token_is_told(scripted, client, message):
+def test_an_unknown_token_is_reported(scripted, client, message):
     scripted.answers({"message": message}, status=401)
     with pytest.raises(Unauthenticated, match="COOLIFY_API_TOKEN") as caught:
         client.applications()
@@ -187,20 +187,20 @@ def test_a_missing_ability_is_named(scripted, client):
     assert caught.value.ability == "deploy"
 
 
-def test_a_disabled_api_is_told(scripted, client):
+def test_a_disabled_api_is_reported(scripted, client):
     scripted.answers({"success": True, "message": "API is disabled."}, status=403)
     with pytest.raises(ApiDisabled, match="Settings"):
         client.applications()
 
 
-def test_an_address_that_is_not_allowed_is_told(scripted, client):
+def test_an_address_that_is_not_allowed_is_reported(scripted, client):
     message = "You are not allowed to access the API."
     scripted.answers({"success": True, "message": message}, status=403)
     with pytest.raises(AddressNotAllowed, match="Allowed IPs"):
         client.applications()
 
 
-def test_a_changed_method_is_told(scripted, client):
+def test_a_changed_method_is_reported(scripted, client):
     message = "This endpoint has changed to a POST request."
     scripted.answers({"message": message}, status=405)
     with pytest.raises(MethodChanged, match="changed to a POST") as caught:
@@ -229,7 +229,7 @@ def test_a_429_without_a_usable_time_means_a_minute(scripted, client, header):
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("-5", 0), ("999999", 3600), ("inf", 3600)])
-def test_a_429_with_a_mad_time_is_kept_within_reason(scripted, client, header, seconds):
+def test_a_429_with_an_absurd_time_is_limited(scripted, client, header, seconds):
     scripted.answers({}, status=429, Retry_After=header)
     with pytest.raises(RateLimited) as caught:
         client.applications()
@@ -249,7 +249,7 @@ def test_a_429_may_give_a_date(scripted, client):
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 @pytest.mark.parametrize("body", [{"message": "Server Error"}, PAGE])
-def test_a_server_error_means_later(scripted, client, status, body):
+def test_a_server_error_is_temporary(scripted, client, status, body):
     scripted.answers(body, status=status)
     with pytest.raises(Unavailable) as caught:
         client.applications()
@@ -257,21 +257,21 @@ def test_a_server_error_means_later(scripted, client, status, body):
     assert not caught.value.permanent
 
 
-def test_a_reading_is_tried_twice(scripted, client):
+def test_a_read_is_tried_twice(scripted, client):
     scripted.answers({"message": "Bad Gateway"}, status=502)
     scripted.answers([])
     assert client.applications() == []
     assert len(scripted.asked) == 2
 
 
-def test_a_reading_is_not_tried_three_times(scripted, client):
+def test_a_read_is_not_tried_three_times(scripted, client):
     scripted.answers({"message": "Bad Gateway"}, status=502)
     with pytest.raises(Unavailable):
         client.applications()
     assert len(scripted.asked) == 2
 
 
-def test_a_reading_survives_a_connection_that_breaks_off(scripted, client):
+def test_a_read_survives_a_lost_connection(scripted, client):
     scripted.breaks_off()
     scripted.answers([])
     assert client.applications() == []
@@ -301,13 +301,13 @@ def test_a_change_is_never_repeated_and_may_be_done(scripted, client, change):
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_whose_answer_is_lost_may_be_done(scripted, client, change):
     scripted.breaks_off()
-    with pytest.raises(Unreachable, match="answer lost") as caught:
+    with pytest.raises(Unreachable, match="answer was lost") as caught:
         CHANGES[change](client)
     assert len(scripted.asked) == 1
     assert caught.value.maybe_done
 
 
-def test_an_answer_that_breaks_off_is_no_answer(scripted, client):
+def test_half_an_answer_is_an_error(scripted, client):
     def half_an_answer(handler):
         handler.send_response(200)
         handler.send_header("Content-Length", "100")
@@ -320,16 +320,16 @@ def test_an_answer_that_breaks_off_is_no_answer(scripted, client):
         client.applications()
 
 
-def test_a_connection_refused_was_never_sent():
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        client = Coolify(f"http://127.0.0.1:{nobody.getsockname()[1]}/api/v1", "t")
+def test_a_refused_connection_sends_nothing():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        client = Coolify(f"http://127.0.0.1:{unused.getsockname()[1]}/api/v1", "t")
         with pytest.raises(Unreachable, match="Nothing was sent") as caught:
             client.start("app-1")
     assert not caught.value.maybe_done
 
 
-def test_a_silent_server_does_not_hold_a_caller(scripted):
+def test_a_silent_server_does_not_block_the_caller(scripted):
     over = threading.Event()
     scripted.acts(lambda handler: over.wait(30))
     began = time.monotonic()
@@ -340,7 +340,7 @@ def test_a_silent_server_does_not_hold_a_caller(scripted):
     assert caught.value.maybe_done
 
 
-def test_a_reading_that_used_up_its_time_is_not_repeated(scripted):
+def test_a_read_that_used_up_its_time_is_not_repeated(scripted):
     over = threading.Event()
     scripted.acts(lambda handler: over.wait(30))
     with pytest.raises(Unreachable):
@@ -350,7 +350,7 @@ def test_a_reading_that_used_up_its_time_is_not_repeated(scripted):
     assert len(scripted.asked) == 1
 
 
-def test_an_answer_that_drips_does_not_hold_a_caller(scripted):
+def test_an_answer_that_drips_does_not_block_the_caller(scripted):
     over = threading.Event()
 
     def drip(handler):

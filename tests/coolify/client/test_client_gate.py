@@ -1,4 +1,4 @@
-"""The gate is asked before, and told after, every single request."""
+"""The gate is called before and after every single request."""
 
 import inspect
 import multiprocessing
@@ -18,7 +18,7 @@ from coolify.client.image import Image
 
 @dataclass
 class Ledger:
-    """A gate that writes down what passes."""
+    """A gate that records every call."""
 
     calls: list[Call] = field(default_factory=list)
     outcomes: list[tuple[Outcome, object]] = field(default_factory=list)
@@ -56,7 +56,7 @@ def test_the_gate_gets_its_permit_back_with_the_outcome(scripted, gated, ledger)
     assert (outcome.limit, outcome.remaining) == (200, 150)
 
 
-def test_all_calls_have_the_names_under_which_they_are_counted(scripted):
+def test_every_call_is_in_the_list_of_calls(scripted):
     gate = Closed()
     coolify = Coolify(scripted.url, "t", gate=gate)
     image = Image("registry.example/bot", "1.0")
@@ -78,21 +78,21 @@ def test_all_calls_have_the_names_under_which_they_are_counted(scripted):
     assert made == {(of, name) for of, names in CALLS.items() for name in names}
 
 
-def test_the_gate_is_told_of_errors(scripted, gated, ledger):
+def test_the_gate_sees_errors(scripted, gated, ledger):
     scripted.answers({"message": "Too Many Attempts."}, status=429, Retry_After="9")
     with pytest.raises(RateLimited):
         gated.applications()
     assert ledger.outcomes[0][0].error.retry_after == 9
 
 
-def test_the_gate_is_told_of_answers_that_make_no_sense(scripted, gated, ledger):
+def test_the_gate_sees_malformed_answers(scripted, gated, ledger):
     scripted.answers(b"<html>")
     with pytest.raises(Exception, match="HTML"):
         gated.applications()
     assert ledger.outcomes[0][0].error.kind == "MalformedAnswer"
 
 
-def test_a_repeat_passes_the_gate_again(scripted, gated, ledger):
+def test_a_retry_passes_the_gate_again(scripted, gated, ledger):
     scripted.answers({}, status=502)
     scripted.answers([])
     gated.applications()
@@ -107,7 +107,7 @@ def test_a_closed_gate_sends_nothing(scripted):
     assert not scripted.asked
 
 
-def test_each_call_is_of_its_class(scripted, gated, ledger):
+def test_each_call_has_its_class(scripted, gated, ledger):
     scripted.answers({"uuid": "a", "deployment_uuid": "d", "status": "cancelled-by-user"})
     gated.start("a")
     gated.stop("a")
@@ -141,7 +141,7 @@ def test_a_bot_costs_one_call_a_step(scripted, gated, ledger):
 # --- Threads and processes ------------------------------------------------------------------
 
 
-def test_threads_share_a_client_and_no_connection(scripted):
+def test_threads_share_a_client_but_no_connection(scripted):
     scripted.answers([])
     client = Coolify(scripted.url, "t")
     started = threading.Barrier(4)

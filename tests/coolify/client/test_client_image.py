@@ -12,11 +12,11 @@ from coolify.client.image import Image
         ("localhost:5000/team/bot:1.0", "localhost:5000/team/bot", "1.0"),
     ],
 )
-def test_name_and_tag_are_told_apart(text, name, tag):
+def test_name_and_tag_are_separated(text, name, tag):
     assert Image.parse(text) == Image(name=name, tag=tag)
 
 
 @pytest.mark.parametrize("text", ["", "bot:", "team/", "a b", "bot@sha256:abc"])
-def test_what_is_no_name_and_tag_is_refused(text):
+def test_text_without_name_and_tag_is_refused(text):
     with pytest.raises(ValueError, match="name:tag"):
         Image.parse(text)

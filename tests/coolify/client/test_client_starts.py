@@ -1,4 +1,4 @@
-"""A start is believed only when its deployment exists."""
+"""A start counts only if its deployment exists."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -72,14 +72,14 @@ def test_a_start_answered_with_a_list_may_have_happened(scripted, client):
 # --- Resolving one --------------------------------------------------------------------------
 
 
-def test_a_deployment_that_exists_is_believed_at_the_cost_of_one_call(scripted, client):
+def test_a_deployment_that_exists_costs_one_call(scripted, client):
     scripted.answers(deployment(status="in_progress"))
     found = client.resolve_start("app-1", since=now(), deployment_uuid="d-1")
     assert found.status == "in_progress"
     assert len(scripted.asked) == 1
 
 
-def test_a_phantom_without_any_deployment_was_not_accepted(scripted, client):
+def test_a_start_without_any_deployment_was_not_accepted(scripted, client):
     scripted.answers(NO_DEPLOYMENT, status=404)
     scripted.answers(history())
     with pytest.raises(NotAccepted) as caught:
@@ -88,7 +88,7 @@ def test_a_phantom_without_any_deployment_was_not_accepted(scripted, client):
     assert not caught.value.permanent
 
 
-def test_a_phantom_is_resolved_through_the_applications_own_deployments(scripted, client):
+def test_an_unknown_uuid_is_resolved_through_the_applications_deployments(scripted, client):
     scripted.answers(NO_DEPLOYMENT, status=404)
     scripted.answers(history(deployment("d-2")))
     found = client.resolve_start("app-1", since=now(), deployment_uuid="phantom")
@@ -102,19 +102,19 @@ def test_an_older_deployment_belongs_to_an_earlier_bot(scripted, client):
         client.resolve_start("app-1", since=now())
 
 
-def test_a_deployment_known_from_an_earlier_start_is_not_taken_for_this_one(scripted, client):
+def test_a_deployment_of_an_earlier_start_is_not_this_one(scripted, client):
     scripted.answers(history(deployment("known", status="finished")))
     with pytest.raises(NotAccepted):
         client.resolve_start("app-1", since=now(), earlier={"known"})
 
 
-def test_a_start_whose_answer_was_lost_is_found_even_when_it_is_over(scripted, client):
+def test_a_start_whose_answer_was_lost_is_found_even_if_it_has_ended(scripted, client):
     scripted.answers(history(deployment("d-3", status="finished")))
     found = client.resolve_start("app-1", since=now() - timedelta(seconds=1))
     assert found.succeeded
 
 
-def test_an_active_deployment_comes_before_one_that_is_over(scripted, client):
+def test_an_active_deployment_comes_before_an_ended_one(scripted, client):
     since = now() - timedelta(minutes=1)
     over = deployment("over", status="cancelled-by-user", created_at=now())
     active = deployment("active", created_at=now() - timedelta(seconds=30))
@@ -122,7 +122,7 @@ def test_an_active_deployment_comes_before_one_that_is_over(scripted, client):
     assert client.resolve_start("app-1", since=since).uuid == "active"
 
 
-def test_a_clock_of_coolify_that_is_an_hour_behind_does_not_matter(scripted, client):
+def test_coolifys_clock_may_be_an_hour_behind(scripted, client):
     theirs = now() - timedelta(hours=1)
     old = deployment("old", created_at=theirs - timedelta(minutes=1))
 
@@ -144,14 +144,14 @@ def test_an_error_while_resolving_is_not_read_as_not_accepted(scripted, client):
         client.resolve_start("app-1", since=now(), deployment_uuid="d-1")
 
 
-# --- Confirming many with one listing -------------------------------------------------------
+# --- Confirming many with one list ----------------------------------------------------------
 
 
 def answered(application_uuid, deployment_uuid):
     return StartAnswer(application_uuid, now(), deployment_uuid)
 
 
-def test_many_starts_are_confirmed_by_one_listing():
+def test_many_starts_are_confirmed_by_one_list():
     listed = [Deployment("d-1", "queued"), Deployment("d-9", "in_progress")]
     answers = [answered("a", "d-1"), answered("b", "phantom"), answered("c", None)]
     assert confirm_starts(answers, listed=listed) == {"a": listed[0]}
@@ -192,7 +192,7 @@ def test_no_deployments_are_an_empty_list(scripted, client):
     assert client.deployments() == []
 
 
-def test_an_unknown_status_is_neither_active_nor_over(scripted, client):
+def test_an_unknown_status_is_neither_active_nor_ended(scripted, client):
     scripted.answers(deployment(status="paused-by-moon"))
     found = client.deployment("d-1")
     assert not found.is_active
@@ -210,13 +210,13 @@ def test_the_history_of_an_application_is_paged(scripted, client):
 # --- Cancelling -----------------------------------------------------------------------------
 
 
-def test_a_cancellation_tells_the_status(scripted, client):
+def test_a_cancellation_returns_the_status(scripted, client):
     scripted.answers({"message": "Deployment cancelled.", "status": "cancelled-by-user"})
     assert client.cancel_deployment("d-1").is_cancelled
     assert (scripted.last.method, scripted.last.path) == ("POST", "/deployments/d-1/cancel")
 
 
-def test_a_deployment_that_was_over_cannot_be_cancelled_and_that_is_no_error(scripted, client):
+def test_cancelling_an_ended_deployment_is_not_an_error(scripted, client):
     message = "Deployment cannot be cancelled. Current status: finished"
     scripted.answers({"message": message}, status=400)
     cancellation = client.cancel_deployment("d-1")
@@ -245,14 +245,14 @@ def test_a_cancellation_whose_answer_was_lost_is_looked_up(scripted, client):
     assert scripted.last.path == "/deployments/d-1"
 
 
-def test_the_first_error_is_told_when_the_look_up_fails_too(scripted, client):
+def test_the_first_error_is_raised_if_the_lookup_fails_too(scripted, client):
     scripted.answers({"message": "Server Error"}, status=500)
     scripted.answers({"message": "Too Many Attempts."}, status=429)
     with pytest.raises(Unavailable):
         client.cancel_deployment("d-1")
 
 
-def test_cancelling_what_never_was_is_not_found(scripted, client):
+def test_cancelling_an_unknown_deployment_raises_not_found(scripted, client):
     scripted.answers(NO_DEPLOYMENT, status=404)
     with pytest.raises(NotFound) as caught:
         client.cancel_deployment("phantom")
