@@ -1,1 +1,1 @@
-"""Talking to Coolify: the client, its budget of calls, and the simulator. Imports core only."""
+"""The Coolify client, its call budget and the simulator. Imports core only."""

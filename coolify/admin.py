@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from coolify.models import Budget, CallCount, ServerReading
 
 
-class LookOnly(admin.ModelAdmin):
-    """Written by the client alone."""
+class ViewOnlyAdmin(admin.ModelAdmin):
+    """Only the client writes these rows."""
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False
@@ -21,17 +21,17 @@ class LookOnly(admin.ModelAdmin):
 
 
 @admin.register(Budget)
-class BudgetAdmin(LookOnly):
+class BudgetAdmin(ViewOnlyAdmin):
     list_display = ["__str__", "paused_until", "failures", "open_since", "open_reason"]
 
 
 @admin.register(CallCount)
-class CallCountAdmin(LookOnly):
+class CallCountAdmin(ViewOnlyAdmin):
     list_display = ["name", "call_class", "outcome", "total"]
     list_filter = ["call_class", "outcome"]
     ordering = ["name"]
 
 
 @admin.register(ServerReading)
-class ServerReadingAdmin(LookOnly):
+class ServerReadingAdmin(ViewOnlyAdmin):
     list_display = ["name", "uuid", "is_reachable", "is_usable", "concurrent_builds", "read_at"]

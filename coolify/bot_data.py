@@ -1,6 +1,6 @@
-"""BOT_DATA, the one environment variable that tells a container which bot it is.
+"""BOT_DATA, the environment variable that tells a container which bot it runs.
 
-Base64, because Coolify writes raw JSON unquoted: it is then cut at ` #` and `$` is expanded.
+It is base64 because Coolify writes raw JSON unquoted, cuts it at ` #` and expands `$`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def encode_bot_data(data: Mapping[str, Any]) -> str:
 
 
 def decode_bot_data(value: str) -> dict[str, Any]:
-    """Raises ValueError for anything that is not base64 of a JSON object."""
+    """Raise ValueError for anything that is not base64 of a JSON object."""
     try:
         data = json.loads(base64.b64decode(value, validate=True))
     except (binascii.Error, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{BOT_DATA} is not base64 of JSON: {error}") from error
+        raise ValueError(f"{BOT_DATA} is not base64-encoded JSON: {error}") from error
     if not isinstance(data, dict):
-        raise ValueError(f"{BOT_DATA} holds a {type(data).__name__}, not an object")
+        raise ValueError(f"{BOT_DATA} contains a {type(data).__name__}, not an object")
     return data

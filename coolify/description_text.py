@@ -1,7 +1,7 @@
-"""The text by which a slot shows its state in Coolify's own list of applications.
+"""The text that shows a slot's state in Coolify's own list of applications.
 
-In the `brackets` style: `[BUSY] Bot #123 - 2025-12-16T21:30:00Z`. Coolify's edit form refuses
-`[ ] # :`, so a team that edits there takes the `plain` style: `(BUSY) Bot 123 - 20251216T213000Z`.
+The `brackets` style is `[BUSY] Bot #123 - 2025-12-16T21:30:00Z`. Coolify's edit form refuses
+`[ ] # :`. Teams that use the form choose the `plain` style: `(BUSY) Bot 123 - 20251216T213000Z`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_LENGTH = 255
 ELLIPSIS = "..."
 
 TAG = re.compile(r"<[^<>]*>")
-# Coolify's form: letters, marks, digits, white space and these.
+# Coolify's form allows letters, marks, digits, white space and these.
 FORM_PUNCTUATION = frozenset("-_.,!?()'\"+=*@/&")
 
 
@@ -40,7 +40,7 @@ def describe_busy(*, bot: int | str, since: datetime, style: DescriptionStyle = 
 def describe_stopping(
     *, bot: int | str | None, since: datetime, style: DescriptionStyle = BRACKETS
 ) -> str:
-    """`bot` is the one that has left; None when the container had none."""
+    """`bot` is the one that left, or None if the container had none."""
     if bot is None:
         return _described("STOPPING", "Container stopping", at=since, style=style)
     return _with_bot("STOPPING", bot=bot, at=since, style=style)
@@ -63,7 +63,7 @@ def _with_bot(label: str, *, bot: int | str, at: datetime, style: DescriptionSty
 
 
 def _described(label: str, text: str, *, at: datetime, style: DescriptionStyle) -> str:
-    """The text is cut to what fits, the time never."""
+    """Cut the text to what fits, but never the time."""
     start, end = f"{_label(label, style)} ", f" - {_moment(at, style)}"
     clean = _clean(text, style) or "Unknown"
     room = MAX_LENGTH - len(start) - len(end)
@@ -78,21 +78,21 @@ def _label(label: str, style: DescriptionStyle) -> str:
 
 def _moment(at: datetime, style: DescriptionStyle) -> str:
     if at.tzinfo is None:
-        raise ValueError("a time without its zone would be shown wrong: give it one")
+        raise ValueError("a time without a zone would be shown wrong: give it one")
     pattern = "%Y%m%dT%H%M%SZ" if style == DescriptionStyle.PLAIN else "%Y-%m-%dT%H:%M:%SZ"
     return at.astimezone(UTC).strftime(pattern)
 
 
 def _clean(text: str, style: DescriptionStyle) -> str:
-    # Coolify strips tags itself, and everything behind a lone `<`: what it would change on
-    # the way in would look different from what we wrote for ever.
+    # Coolify strips tags, and everything after a lone `<`. Text that it changes would never match
+    # what we wrote.
     without_tags = TAG.sub(" ", text).replace("<", " ").replace(">", " ")
     allowed = _passes_form if style == DescriptionStyle.PLAIN else _is_visible
     return " ".join("".join(c if allowed(c) else " " for c in without_tags).split())
 
 
 def _is_visible(character: str) -> bool:
-    # Control, format (such as text direction) and half-surrogate characters.
+    # Category C: control and format characters (such as text direction), lone surrogates.
     return not unicodedata.category(character).startswith("C")
 
 

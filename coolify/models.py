@@ -8,18 +8,20 @@ from django.utils import timezone
 
 
 class Budget(models.Model):
-    """The one budget of calls to Coolify, shared by all processes. Written only by the database
-    functions `coolify_take` and `coolify_settle`, which lock its row."""
+    """The one budget of calls to Coolify, shared by all processes.
+
+    Only the database functions `coolify_take` and `coolify_settle` write it. They lock its row.
+    """
 
     THE_ONE = 1
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=THE_ONE)
 
-    # Calls granted in each second, the newest first: [0] is the second `ring_second`.
+    # Calls granted in each second, newest first: ring[0] is the second `ring_second`.
     ring = ArrayField(models.IntegerField(), default=list)
     ring_second = models.BigIntegerField(default=0)
 
-    # X-RateLimit-Limit, and what others of the same Coolify user were seen to spend.
+    # X-RateLimit-Limit, and the calls that other programs made as the same Coolify user.
     coolify_limit = models.IntegerField(null=True)
     spent_by_others = models.BigIntegerField(default=0)
 
@@ -27,7 +29,7 @@ class Budget(models.Model):
     pause_reason = models.TextField(default="", blank=True)
     times_paused = models.BigIntegerField(default=0)
 
-    # The circuit is closed while `open_until` is null; a probe may pass after that time.
+    # The circuit is closed while `open_until` is null. After that time, a probe may pass.
     failures = models.IntegerField(default=0)
     open_since = models.DateTimeField(null=True)
     open_until = models.DateTimeField(null=True)
@@ -46,10 +48,10 @@ class Budget(models.Model):
 
 
 class CallCount(models.Model):
-    """How often a call had an outcome, since the beginning: only ever grows.
+    """A counter for each call and outcome. It only grows.
 
-    The outcome is `granted`, `refused:` and why, or the kind of error that a granted call ended in.
-    One row is of no call: for how many milliseconds all of them were held back.
+    The outcome is `granted`, `refused:` and the reason, or the error kind of a granted call.
+    The row HELD_BACK counts no call: its total is the milliseconds for which calls were held back.
     """
 
     HELD_BACK = ("", "held back", "milliseconds")
@@ -71,7 +73,7 @@ class CallCount(models.Model):
 
 
 class ServerReading(models.Model):
-    """What Coolify last said about a server, and when."""
+    """What Coolify last reported about a server, and when."""
 
     uuid = models.TextField(primary_key=True)
     name = models.TextField(default="", blank=True)

@@ -1,4 +1,4 @@
-"""How many deployments may run at once on each server, as set here or as Coolify says."""
+"""How many deployments each server may run at once, from the settings or from Coolify."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ DEFAULT_QUEUE_LIMIT = 25
 
 
 def remember_servers(servers: Iterable[Server]) -> None:
-    """Keeps what `Coolify.servers()` has just told. One that it did not name keeps its old reading:
-    its age shows that nothing was heard of it."""
+    """Store what `Coolify.servers()` returned.
+
+    A server that is missing from it keeps its old reading, and `age` shows how old that is.
+    """
     now = timezone.now()
     readings = [
         ServerReading(
@@ -47,23 +49,23 @@ def remember_servers(servers: Iterable[Server]) -> None:
 
 
 def concurrent_deployments(server_uuids: Iterable[str]) -> dict[str, int]:
-    """The limit of each of these servers: MAX_CONCURRENT_DEPLOYMENTS where it is set, else what
-    Coolify last said, else its default."""
+    """Return each server's limit: MAX_CONCURRENT_DEPLOYMENTS if set, else what Coolify last
+    reported, else Coolify's default."""
     uuids = list(server_uuids)
     if settings.MAX_CONCURRENT_DEPLOYMENTS:
         return dict.fromkeys(uuids, settings.MAX_CONCURRENT_DEPLOYMENTS)
-    return _as_coolify_says("concurrent_builds", uuids, default=DEFAULT_CONCURRENT_BUILDS)
+    return _reported("concurrent_builds", uuids, default=DEFAULT_CONCURRENT_BUILDS)
 
 
 def queue_limits(server_uuids: Iterable[str]) -> dict[str, int]:
-    """How many deployments may wait on each of these servers before Coolify loses starts."""
-    return _as_coolify_says("deployment_queue_limit", server_uuids, default=DEFAULT_QUEUE_LIMIT)
+    """Return how many deployments may wait on each server before Coolify loses starts."""
+    return _reported("deployment_queue_limit", server_uuids, default=DEFAULT_QUEUE_LIMIT)
 
 
-def _as_coolify_says(field: str, server_uuids: Iterable[str], *, default: int) -> dict[str, int]:
+def _reported(field: str, server_uuids: Iterable[str], *, default: int) -> dict[str, int]:
     uuids = list(server_uuids)
-    said = dict(ServerReading.objects.filter(uuid__in=uuids).values_list("uuid", field))
-    return {uuid: said.get(uuid) or default for uuid in uuids}
+    reported = dict(ServerReading.objects.filter(uuid__in=uuids).values_list("uuid", field))
+    return {uuid: reported.get(uuid) or default for uuid in uuids}
 
 
 def _positive(number: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""The Coolify that the settings name, with every call going through the shared budget."""
+"""The client for the Coolify in the settings. Every call goes through the shared budget."""
 
 from __future__ import annotations
 

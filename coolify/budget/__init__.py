@@ -1,1 +1,1 @@
-"""The budget of calls that all processes share: who may call now, and what was spent."""
+"""The call budget that all processes share: which calls may be made now, and what was spent."""

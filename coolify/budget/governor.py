@@ -1,13 +1,12 @@
 """One budget of calls to Coolify for all processes on all machines, kept in PostgreSQL.
 
-Never more than COOLIFY_RATE_LIMIT calls in any window of a minute. Starting and stopping may use
-all of it, watching leaves a reserve to them, description text leaves one to both. One 429 pauses
-everybody. After repeated failures a circuit opens: calls are refused at once until a single
-probe has succeeded.
+Never more than COOLIFY_RATE_LIMIT calls in any window of a minute. Urgent calls leave a reserve
+for observations, watch calls one for both, and text calls one for all three. One 429 pauses every
+process. Repeated failures open the circuit: calls are refused at once until one probe succeeds.
 
-`before` is one round trip. `after` is none, unless there is something that others must know.
-Neither waits: who is refused is told when to come back. Both commit on their own, so a caller
-inside a transaction would hold up every other one: talk to Coolify outside of it.
+`before` costs one round trip. `after` costs none, unless other processes need to know something.
+Neither waits: a refusal says when to come back. Both lock the budget's row until they commit, so
+never call Coolify inside a transaction: it would block every other process.
 """
 
 from __future__ import annotations
@@ -33,12 +32,18 @@ from coolify.models import CallCount
 logger = logging.getLogger(__name__)
 
 WINDOW_SECONDS = 60
-# The share of the limit up to which each class may push what all have spent together.
-SHARES = {CallClass.URGENT: 1.0, CallClass.WATCH: 0.75, CallClass.TEXT: 0.5}
+# Each class may call until all classes together have spent this share of the limit.
+# Starts and stops depend on observations that confirm them, so a tenth is kept for those.
+SHARES = {
+    CallClass.OBSERVE: 1.0,
+    CallClass.URGENT: 0.9,
+    CallClass.WATCH: 0.75,
+    CallClass.TEXT: 0.5,
+}
 
-# Whatever holds calls back for longer than they were held back before is counted here, when it
-# begins: a pause may be over before anybody looks. One statement, so that nobody who freezes in
-# between keeps the row. Each step reads from the one before, which sets their order.
+# Counts the time that a new pause or open circuit adds. It counts at the beginning, because a pause
+# may be over before the metrics are read. One statement, so a process that freezes cannot keep the
+# row locked. Each step reads from the one before, which fixes their order.
 SETTLE = """
 WITH before AS MATERIALIZED (
     SELECT greatest(paused_until, open_until, clock_timestamp()) AS held_until
@@ -62,7 +67,7 @@ SELECT event FROM after
 """
 
 SHORTEST_PAUSE = 1.0
-# Longer than any call may take: a probe whose process died is given up.
+# Longer than any call may take. After this time, a probe whose process died no longer counts.
 PROBE_SECONDS = 90.0
 
 
@@ -87,7 +92,7 @@ class Circuit:
 
 @dataclass(frozen=True)
 class Governor:
-    """The gate of every `Coolify` that shares the budget."""
+    """The gate for every `Coolify` that shares the budget."""
 
     window: int = WINDOW_SECONDS
     circuit: Circuit = field(default_factory=Circuit)
@@ -124,9 +129,9 @@ class Governor:
         try:
             self._settle(call, outcome, permit)
         except DatabaseError:
-            # Coolify's answer is worth more than what the budget would learn from it: losing
-            # the uuid of an application just created would leave it to nobody.
-            logger.exception("The budget could not note how %s ended", call.name)
+            # The caller needs Coolify's answer more than the budget does: without its uuid, an
+            # application just created would become an orphan.
+            logger.exception("The budget could not record how %s ended", call.name)
 
     def _settle(self, call: Call, outcome: Outcome, permit: Permit) -> None:
         error = outcome.error
@@ -143,7 +148,7 @@ class Governor:
                     permit.is_probe,
                     _pause(outcome),
                     settings.COOLIFY_RATE_LIMIT,
-                    # A 429 says "none left" too; the pause it asks for is the better measure.
+                    # A 429 also reports that 0 are left; the pause it asks for is more exact.
                     None if isinstance(error, RateLimited) else outcome.remaining,
                     outcome.limit,
                     self.window,
@@ -160,13 +165,13 @@ class Governor:
 
 
 def allowance(call_class: CallClass, *, limit: int) -> int:
-    """How much may be spent by all together before this class has to wait; at least one call."""
+    """Return how many calls all classes may spend before this class must wait; at least one."""
     return math.ceil(limit * SHARES[call_class])
 
 
 def _is_news(outcome: Outcome, permit: Permit) -> bool:
     if outcome.status is None and outcome.error is None:
-        return False  # interrupted: nothing was learnt
+        return False  # interrupted: nothing to record
     return (
         outcome.error is not None
         or permit.is_probe
@@ -177,7 +182,7 @@ def _is_news(outcome: Outcome, permit: Permit) -> bool:
 
 
 def _is_alive(outcome: Outcome) -> bool | None:
-    """Did Coolify itself answer, be it with a refusal? A page from who knows where says nothing."""
+    """Return whether Coolify itself answered, even to refuse; None if the answer proves nothing."""
     if isinstance(outcome.error, Unreachable | Unavailable):
         return False
     return None if isinstance(outcome.error, MalformedAnswer) else True
@@ -193,16 +198,16 @@ def _refusal(call: Call, *, verdict: str, wait: float, reason: str) -> BudgetExh
     wait = max(wait, 0.05)
     if verdict == "circuit":
         return CircuitOpen(
-            f"Coolify is not asked to {call.name}: it failed too often, and one call at a time "
-            f"tries whether it is back, next in {wait:.0f} s. {reason}".strip(),
+            f"{call.name} was not sent: Coolify failed too often. One call at a time checks "
+            f"whether it is back, the next in {wait:.0f} s. {reason}".strip(),
             retry_after=wait,
             reason=verdict,
         )
     if verdict == "paused":
-        text = f"{call.name} has to wait {wait:.0f} s: Coolify wants no more calls until then."
+        text = f"{call.name} must wait {wait:.0f} s: Coolify accepts no more calls until then."
     else:
         text = (
-            f"{call.name} has to wait {wait:.0f} s: of the {settings.COOLIFY_RATE_LIMIT} calls a "
-            f"minute (COOLIFY_RATE_LIMIT) those for {call.call_class} calls are spent."
+            f"{call.name} must wait {wait:.0f} s: of the {settings.COOLIFY_RATE_LIMIT} calls a "
+            f"minute (COOLIFY_RATE_LIMIT), the share for {call.call_class} calls is spent."
         )
     return BudgetExhausted(text, retry_after=wait, reason=verdict)

@@ -1,4 +1,4 @@
-"""What the budget has spent, has left and holds back, for pages and metrics."""
+"""What the budget has spent, what is left and what it holds back, for pages and metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPORT = """
 
 @dataclass(frozen=True)
 class Counted:
-    """A counter that only grows: `outcome` is `granted`, `refused:` and why, or a kind of error."""
+    """A counter that only grows. See CallCount for the values of `outcome`."""
 
     call_class: str
     name: str
@@ -46,7 +46,7 @@ class Counted:
 class ClassReport:
     call_class: CallClass
     left: int
-    # Kept from this class for those before it.
+    # The reserve for the classes before this one.
     held_back: int
     granted: int
     refused: dict[str, int]
@@ -67,7 +67,7 @@ class BudgetReport:
     circuit_until: datetime | None
     circuit_reason: str
     times_opened: int
-    # By pauses and open circuits since the beginning, counted when they begin.
+    # The total of all pauses and open circuits, each counted when it begins.
     seconds_held_back: float
     failures: int
     classes: dict[CallClass, ClassReport]
@@ -79,7 +79,7 @@ class BudgetReport:
 
 
 def budget_report(*, window: int = WINDOW_SECONDS) -> BudgetReport:
-    """One query. `paused_until` and the reasons are empty when they hold nobody up any more."""
+    """Read the budget in one query. The fields of a pause are empty once it is over."""
     with connection.cursor() as cursor:
         cursor.execute(REPORT)
         now, second, budget, calls = cursor.fetchone()
@@ -138,7 +138,7 @@ def _class(
 
 
 def _circuit(budget: dict[str, Any], *, now: datetime) -> str:
-    """`closed`, `open`, or `probing` once a call may try whether Coolify is back."""
+    """Return `closed`, `open`, or `probing` once a call may check whether Coolify is back."""
     open_until = _moment(budget.get("open_until"))
     if open_until is None:
         return "closed"
@@ -156,5 +156,5 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _decoded(value: Any) -> Any:
-    # Django leaves jsonb of raw queries as text.
+    # Django returns the jsonb of a raw query as text.
     return json.loads(value) if isinstance(value, str) else value

@@ -18,7 +18,7 @@ PLAIN = DescriptionStyle.PLAIN
 MOMENT = datetime(2025, 12, 16, 21, 30, tzinfo=UTC)
 
 
-def test_a_busy_slot_names_its_bot_and_since_when():
+def test_a_busy_slot_names_its_bot_and_the_time():
     assert describe_busy(bot=123, since=MOMENT) == "[BUSY] Bot #123 - 2025-12-16T21:30:00Z"
 
 
@@ -73,18 +73,18 @@ def test_a_cause_that_just_fits_is_not_cut():
     assert "..." in describe_error(cause="x" * (room + 1), at=MOMENT)
 
 
-def test_tags_and_control_characters_leave_the_cause():
+def test_tags_and_control_characters_are_removed_from_the_cause():
     cause = "<b>pull</b> failed:\n\x1b[31m no < space\u202e"
     assert describe_error(cause=cause, at=MOMENT).startswith(
         "[ERROR] pull failed: [31m no space - "
     )
 
 
-def test_an_empty_cause_is_still_a_sentence():
+def test_an_empty_cause_is_shown_as_unknown():
     assert describe_error(cause=" \n", at=MOMENT) == "[ERROR] Unknown - 2025-12-16T21:30:00Z"
 
 
-# The plain style, for teams who edit in Coolify's own form
+# The plain style, for teams that use Coolify's own form
 
 
 def test_the_plain_style_has_no_brackets_number_sign_or_colon():
@@ -96,7 +96,7 @@ def test_the_plain_style_of_an_idle_slot():
     assert text == "(IDLE) Available - Last used 20251216T213000Z"
 
 
-def test_the_plain_style_of_an_error_loses_what_the_form_refuses():
+def test_the_plain_style_of_an_error_leaves_out_what_the_form_refuses():
     text = describe_error(cause="exit code: #137 [oom]", at=MOMENT, style=PLAIN)
     assert text == "(ERROR) exit code 137 oom - 20251216T213000Z"
 

@@ -17,24 +17,26 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8089)
-        parser.add_argument("--speed", type=positive, default=1.0, help="times Coolify's own speed")
-        parser.add_argument("--seed", type=int, default=0, help="for what the bots will do")
+        parser.add_argument("--speed", type=positive, default=1.0, help="1 is Coolify's own speed")
+        parser.add_argument("--seed", type=int, default=0, help="seed for what the bots do")
         parser.add_argument("--state", metavar="FILE", help="keep the state in this file")
         parser.add_argument(
             "--token",
             action="append",
             default=[],
             metavar="ID|SECRET[:ABILITY,…]",
-            help=f"may be given several times (default {DEFAULT_TOKEN}, which may do everything)",
+            help=f"can be repeated (default {DEFAULT_TOKEN}, which has every ability)",
         )
         parser.add_argument(
             "--mischief",
             type=float,
             default=0.1,
-            help="the share of bots that crash, fail, hang, fall silent or exit early",
+            help="share of bots that crash, fail, hang, fall silent or exit early, 0 to 1",
         )
-        parser.add_argument("--webhook", metavar="URL", help="where notifications go")
-        parser.add_argument("--rate-limit", type=int, default=200, help="calls a minute; 0: none")
+        parser.add_argument("--webhook", metavar="URL", help="send notifications to this URL")
+        parser.add_argument(
+            "--rate-limit", type=int, default=200, help="calls a minute; 0 for no limit"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         simulator = opened(settings_from(options))
@@ -55,7 +57,7 @@ class Command(BaseCommand):
 def positive(text: str) -> float:
     value = float(text)
     if value <= 0:
-        raise argparse.ArgumentTypeError("must be above 0")
+        raise argparse.ArgumentTypeError("must be greater than 0")
     return value
 
 

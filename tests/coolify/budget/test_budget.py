@@ -1,4 +1,4 @@
-"""What the governor grants, refuses and remembers. Time passes by ageing the budget's row."""
+"""What the governor grants, refuses and records. The tests age the row to let time pass."""
 
 from datetime import timedelta
 
@@ -33,7 +33,7 @@ GOOD = Outcome(seconds=0.1, status=200)
 
 
 class NeverMind(Exception):
-    """Rolls back what a test has broken."""
+    """Raised to roll back what a test has broken."""
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def fail(governor, error, call=LIST):
 
 
 def let_pass(seconds):
-    """As if that much time had gone by since everything in the row."""
+    """Move every time in the row into the past by that much."""
     ago = timedelta(seconds=seconds)
     Budget.objects.update(
         ring_second=F("ring_second") - seconds,
@@ -87,7 +87,7 @@ def test_no_more_than_the_limit_is_granted(governor):
     assert granted_until_refused(governor, START) == 12
 
 
-def test_who_is_refused_is_told_when_and_why(governor):
+def test_a_refusal_says_when_to_come_back_and_why(governor):
     spend(governor, times=12)
     with pytest.raises(BudgetExhausted, match="COOLIFY_RATE_LIMIT") as caught:
         governor.before(START)
@@ -96,7 +96,7 @@ def test_who_is_refused_is_told_when_and_why(governor):
     assert not caught.value.permanent
 
 
-def test_a_call_is_remembered_for_a_minute_and_then_forgotten(governor):
+def test_a_call_counts_for_a_minute(governor):
     spend(governor, times=12)
     let_pass(58)
     with pytest.raises(BudgetExhausted):
@@ -105,7 +105,7 @@ def test_a_call_is_remembered_for_a_minute_and_then_forgotten(governor):
     assert granted_until_refused(governor, START) == 12
 
 
-def test_the_window_slides_over_the_edge_of_the_minute(governor):
+def test_the_window_slides(governor):
     spend(governor, times=6)
     let_pass(40)
     spend(governor, times=6)
@@ -114,21 +114,21 @@ def test_the_window_slides_over_the_edge_of_the_minute(governor):
     assert granted_until_refused(governor, START) == 6
 
 
-def test_the_wait_is_until_enough_is_forgotten(governor):
+def test_the_wait_lasts_until_enough_calls_have_expired(governor):
     spend(governor, times=4)
     let_pass(40)
     spend(governor, times=5)
-    with pytest.raises(BudgetExhausted) as for_watching:
+    with pytest.raises(BudgetExhausted) as for_watch:
         governor.before(LIST)
     with pytest.raises(BudgetExhausted) as for_text:
         governor.before(DESCRIBE)
-    # Watching (9 of 12) has room when the first is forgotten, text (6 of 12) when the first four
-    # are, which were made in the same second.
-    assert for_watching.value.retry_after == pytest.approx(for_text.value.retry_after, abs=2)
-    assert 10 < for_watching.value.retry_after <= 22
+    # Watch calls (9 of 12) have room once the first call expires, text calls (6 of 12) once the
+    # first four do. Those four were made in the same second.
+    assert for_watch.value.retry_after == pytest.approx(for_text.value.retry_after, abs=2)
+    assert 10 < for_watch.value.retry_after <= 22
 
 
-def test_waiting_as_long_as_told_is_enough(governor):
+def test_waiting_for_the_time_given_is_enough(governor):
     spend(governor, times=12)
     with pytest.raises(BudgetExhausted) as caught:
         governor.before(START)
@@ -160,19 +160,19 @@ def test_a_changed_limit_applies_at_once(governor, settings):
 # --- The classes ----------------------------------------------------------------------------
 
 
-def test_text_leaves_a_reserve_to_watching_and_watching_to_what_is_urgent(governor):
+def test_each_class_leaves_a_reserve_for_the_classes_before_it(governor):
     assert granted_until_refused(governor, DESCRIBE) == 6
     assert granted_until_refused(governor, LIST) == 3
     assert granted_until_refused(governor, START) == 3
 
 
-def test_what_is_urgent_may_use_it_all(governor):
+def test_urgent_calls_may_use_the_whole_limit(governor):
     assert granted_until_refused(governor, START) == 12
     assert granted_until_refused(governor, LIST) == 0
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 180, 100_000])
-def test_every_class_may_spend_something_and_urgent_all(limit):
+def test_every_class_may_make_a_call_and_urgent_may_make_all(limit):
     allowed = [allowance(call_class, limit=limit) for call_class in CallClass]
     assert allowed[0] == limit
     assert allowed == sorted(allowed, reverse=True)
@@ -190,7 +190,7 @@ def test_a_call_costs_one_round_trip_and_its_success_none(governor, django_asser
         governor.after(START, GOOD, permit)
 
 
-def test_headers_that_tell_nothing_new_cost_nothing(governor, django_assert_num_queries):
+def test_headers_with_nothing_new_cost_no_query(governor, django_assert_num_queries):
     told = Outcome(seconds=0.1, status=200, limit=200, remaining=190)
     governor.after(START, told, governor.before(START))
     permit = governor.before(START)
@@ -198,40 +198,40 @@ def test_headers_that_tell_nothing_new_cost_nothing(governor, django_assert_num_
         governor.after(START, told, permit)
 
 
-def test_a_call_that_was_interrupted_teaches_nothing(governor, django_assert_num_queries):
+def test_an_interrupted_call_costs_no_query(governor, django_assert_num_queries):
     permit = governor.before(START)
     with django_assert_num_queries(0):
         governor.after(START, Outcome(seconds=0.1), permit)
 
 
-def test_an_answer_is_not_lost_because_the_budget_cannot_be_written(governor, caplog):
+def test_an_answer_is_not_lost_if_the_budget_cannot_be_written(governor, caplog):
     permit = governor.before(START)
     with pytest.raises(NeverMind), transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("ALTER FUNCTION coolify_settle RENAME TO coolify_settle_is_gone")
         governor.after(START, failed(DOWN), permit)
         raise NeverMind
-    assert "could not note how start ended" in caplog.text
+    assert "could not record how start ended" in caplog.text
 
 
-# --- Others who spend from the same budget --------------------------------------------------
+# --- Other programs that share the limit ----------------------------------------------------
 
 
-def test_what_others_spend_is_taken_into_account(governor):
+def test_calls_by_other_programs_count(governor):
     permit = governor.before(START)
     governor.after(START, Outcome(seconds=0.1, status=200, limit=200, remaining=4), permit)
     assert granted_until_refused(governor, START) == 4
     assert budget_report().spent_by_others == 7
 
 
-def test_what_coolify_has_left_beyond_our_limit_is_not_spent(governor):
+def test_a_higher_limit_at_coolify_does_not_raise_ours(governor):
     permit = governor.before(START)
     governor.after(START, Outcome(seconds=0.1, status=200, limit=200, remaining=199), permit)
     assert granted_until_refused(governor, START) == 11
     assert budget_report().spent_by_others == 0
 
 
-def test_a_late_answer_does_not_count_our_own_calls_as_those_of_others(governor, settings):
+def test_a_late_answer_does_not_count_our_own_calls_as_calls_by_others(governor, settings):
     settings.COOLIFY_RATE_LIMIT = 10
     permit = governor.before(START)
     spend(governor, times=5)
@@ -243,10 +243,10 @@ def test_a_late_answer_does_not_count_our_own_calls_as_those_of_others(governor,
 # --- 429 ------------------------------------------------------------------------------------
 
 
-def test_one_429_pauses_every_class_until_its_time(governor):
+def test_one_429_pauses_every_class_until_its_time_is_up(governor):
     fail(governor, RateLimited("Too many.", retry_after=17, status=429))
     for call in (START, LIST, DESCRIBE):
-        with pytest.raises(BudgetExhausted, match="Coolify wants no more calls") as caught:
+        with pytest.raises(BudgetExhausted, match="Coolify accepts no more calls") as caught:
             Governor().before(call)
         assert caught.value.reason == "paused"
         assert 10 < caught.value.retry_after <= 17
@@ -264,7 +264,7 @@ def test_a_shorter_pause_does_not_shorten_a_longer_one(governor):
     assert caught.value.retry_after > 20
 
 
-def test_a_429_that_says_nothing_left_does_not_outlast_its_pause(governor):
+def test_a_429_with_nothing_left_does_not_outlast_its_pause(governor):
     error = RateLimited("Too many.", retry_after=3, status=429)
     outcome = Outcome(seconds=0.1, status=429, error=error, limit=200, remaining=0)
     governor.after(START, outcome, governor.before(START))
@@ -296,7 +296,7 @@ def roomy(settings):
 
 
 @pytest.mark.parametrize("error", [DOWN, Unreachable("No connection.")])
-def test_the_circuit_opens_after_repeated_failure(roomy, error):
+def test_the_circuit_opens_after_repeated_failures(roomy, error):
     for _ in range(3):
         fail(roomy, error)
     with pytest.raises(CircuitOpen) as caught:
@@ -317,7 +317,7 @@ def test_one_success_in_between_keeps_it_closed(roomy):
     "error",
     [NotFound("Gone.", thing="application"), MalformedAnswer("A page."), CoolifyError("Other.")],
 )
-def test_answers_that_are_errors_do_not_open_it(roomy, error):
+def test_other_errors_do_not_open_it(roomy, error):
     for _ in range(10):
         fail(roomy, error)
     assert budget_report().circuit == "closed"
@@ -340,7 +340,7 @@ def test_a_probe_that_succeeds_closes_it(roomy):
     assert budget_report().circuit == "closed"
 
 
-def test_a_probe_that_is_refused_by_coolify_closes_it_too(roomy):
+def test_a_probe_that_coolify_refuses_closes_it_too(roomy):
     open_circuit(roomy)
     let_pass(5)
     fail(roomy, NotFound("Gone.", thing="application"))
@@ -359,7 +359,7 @@ def test_a_probe_that_fails_doubles_the_pause_up_to_its_limit(roomy, error):
         let_pass(pause)
 
 
-def test_a_probe_whose_process_died_is_given_up(roomy):
+def test_another_probe_may_pass_if_the_first_ones_process_died(roomy):
     open_circuit(roomy)
     let_pass(5)
     roomy.before(LIST)
@@ -386,7 +386,7 @@ def test_late_failures_do_not_lengthen_an_open_circuit(roomy):
     assert roomy.before(LIST).is_probe
 
 
-def test_its_changes_are_told_in_the_log(roomy, caplog):
+def test_its_changes_are_logged(roomy, caplog):
     open_circuit(roomy)
     let_pass(5)
     roomy.after(LIST, GOOD, roomy.before(LIST))
@@ -399,7 +399,7 @@ def test_its_changes_are_told_in_the_log(roomy, caplog):
 # --- The report -----------------------------------------------------------------------------
 
 
-def test_a_budget_nobody_has_used_can_be_read():
+def test_an_unused_budget_can_be_read():
     report = budget_report()
     assert (report.limit, report.spent, report.circuit) == (12, 0, "closed")
     assert [report.classes[c].left for c in CallClass] == [12, 9, 6]
@@ -423,13 +423,13 @@ def test_the_report_counts_by_class_and_outcome_with_one_query(governor, django_
     assert named["start", "granted"] == 2
 
 
-def test_the_report_forgets_with_time(governor):
+def test_the_report_leaves_out_expired_calls(governor):
     spend(governor, times=5)
     let_pass(62)
     assert budget_report().spent == 0
 
 
-def test_the_report_tells_of_a_pause_while_it_lasts(governor):
+def test_the_report_shows_a_pause_while_it_lasts(governor):
     fail(governor, RateLimited("Too many calls.", retry_after=20, status=429))
     report = budget_report()
     assert report.is_held_up
@@ -449,7 +449,7 @@ def test_the_report_adds_up_the_time_held_back(governor):
     assert budget_report().seconds_held_back == pytest.approx(50, abs=5)
 
 
-def test_time_that_two_pauses_share_is_held_back_once(governor):
+def test_overlapping_pauses_are_counted_once(governor):
     permits = spend(governor, LIST, times=3)
     for seconds, permit in zip((20, 30, 10), permits, strict=True):
         error = RateLimited("Too many calls.", retry_after=seconds, status=429)
@@ -467,12 +467,12 @@ def test_an_open_circuit_holds_back_until_each_probe(roomy):
     assert budget_report().seconds_held_back == pytest.approx(5 + 10, abs=0.5)
 
 
-def test_the_time_held_back_is_not_among_the_calls(governor):
+def test_the_time_held_back_is_not_listed_as_a_call(governor):
     fail(governor, RateLimited("Too many calls.", retry_after=20, status=429))
     assert {call.name for call in budget_report().calls} == {"applications"}
 
 
-def test_the_report_tells_of_the_circuit(roomy):
+def test_the_report_shows_the_circuit(roomy):
     open_circuit(roomy)
     report = budget_report()
     assert report.circuit == "open"
@@ -505,7 +505,7 @@ def test_a_429_from_coolify_stops_the_next_call_before_it_is_sent(scripted):
     assert len(scripted.asked) == 1
 
 
-def test_the_row_is_made_by_whoever_comes_first():
+def test_the_first_call_creates_the_row():
     assert not Budget.objects.exists()
     with connection.cursor() as cursor:
         cursor.execute("SELECT verdict FROM coolify_take('urgent', 'start', 1, 60, 1)")

@@ -1,4 +1,4 @@
-"""Eight processes spend from one budget at the same time, each on a connection of its own."""
+"""Eight processes spend from one budget at the same time, each on its own connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 FORK = multiprocessing.get_context("fork")
 PROCESSES = 8
-# A short window: the same code as for a minute, with many edges to pass in few seconds.
+# A short window: the same code as for a minute, with many windows in a few seconds.
 WINDOW = 3
 TRIES = 20  # for a busy machine
 GOOD = Outcome(seconds=0.0, status=200)
@@ -37,7 +37,7 @@ def call_of(call_class):
 
 
 def hammer(call_class, seconds, *, pause=0.002, until=lambda refused: False):
-    """Asks again and again; answers with what was granted."""
+    """Call again and again; return what was granted."""
     governor = Governor(window=WINDOW)
     call = call_of(call_class)
     granted = []
@@ -56,8 +56,8 @@ def hammer(call_class, seconds, *, pause=0.002, until=lambda refused: False):
 
 
 def at_once(jobs):
-    """The results of all jobs, each run in a process of its own."""
-    connection.close()  # a forked connection would be shared
+    """Run each job in its own process; return all results."""
+    connection.close()  # or the forks would share it
     results = FORK.SimpleQueue()
 
     def run(job):
@@ -89,11 +89,11 @@ def most_in_any_window(granted):
     return most
 
 
-def test_no_window_passes_the_limit(settings):
+def test_no_window_exceeds_the_limit(settings):
     settings.COOLIFY_RATE_LIMIT = 40
     granted = at_once([lambda: hammer(CallClass.URGENT, 11)] * PROCESSES)
     assert most_in_any_window(granted) == 40
-    # The budget is used too: a new window's worth whenever one has passed.
+    # The budget is used, too: each window grants the limit again.
     assert len(granted) >= 80
 
 
@@ -128,19 +128,19 @@ def test_urgent_calls_get_through_while_others_flood(settings):
     flood = [lambda: hammer(CallClass.TEXT, 2)] * 4 + [lambda: hammer(CallClass.WATCH, 2)] * 3
     granted = at_once([*flood, urgent_after_a_while])
     by_class = Counter(g.call_class for g in granted)
-    # The reserve is still there when the urgent one comes, and nobody else has touched it.
+    # The reserve is still there for the urgent calls: the other classes left it alone.
     assert by_class[CallClass.URGENT] >= 10
     for g in granted:
         assert g.permit.spent <= allowance(g.call_class, limit=40)
     assert most_in_any_window(granted) == 40
 
 
-def test_everyone_pauses_on_one_429(settings):
+def test_one_429_pauses_every_process(settings):
     settings.COOLIFY_RATE_LIMIT = 100_000
     over = FORK.Event()
 
     def meet_a_429():
-        wait_until(Budget.objects.exists, what="the others are at it")
+        wait_until(Budget.objects.exists, what="the first call of the others")
         time.sleep(1)
         governor = Governor(window=WINDOW)
         call = call_of(CallClass.WATCH)
@@ -159,11 +159,11 @@ def test_everyone_pauses_on_one_429(settings):
     times = [g.permit.granted_at for g in granted]
     assert any(moment < until - 2 for moment in times)
     assert any(moment > until for moment in times)
-    # The database's clock is read just before the pause is written, hence the tenth.
+    # Allow 0.1 s: the database's clock is read just before the pause is written.
     assert not [moment for moment in times if until - 1.9 < moment < until]
 
 
-def test_one_process_alone_is_let_through_as_the_probe(settings):
+def test_only_one_process_gets_the_probe(settings):
     settings.COOLIFY_RATE_LIMIT = 100_000
     Governor(window=WINDOW).before(call_of(CallClass.WATCH))
     past = "clock_timestamp() - interval '1 second'"
