@@ -1,4 +1,5 @@
-"""Tools that know nothing of bots and slots: SQL, clock, locks, leases, logs, environment, jobs.
+"""Tools without domain knowledge: SQL, clock, locks, leases, logs, environment, jobs.
 
-Imports nothing of ours. Whatever needs to know a platform, a slot or a bot belongs further up.
+Imports no other package of this project. Code that knows a platform, a slot or a bot belongs in a
+higher layer.
 """

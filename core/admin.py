@@ -1,4 +1,4 @@
-"""What all our Django admins share: read-only lists that stay quick, and actions that ask first."""
+"""Shared by all Django admins: fast read-only lists, and actions that ask for confirmation."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from core.permissions import OPERATE
 
 
 class EstimatingPaginator(Paginator):
-    """Counts large tables by PostgreSQL's own estimate: an exact count would read all of it."""
+    """Uses PostgreSQL's estimate for large tables: an exact count would read the whole table."""
 
     EXACT_BELOW = 20_000
 
@@ -38,7 +38,7 @@ def _estimated_rows(model: type[Model]) -> int:
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """To look at: it is changed by the lifecycle alone, or not at all."""
+    """View only: only the lifecycle changes these rows, if anything does."""
 
     show_full_result_count = False
     paginator = EstimatingPaginator
@@ -55,7 +55,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
 
 def known_values(field: str, values: type[Choices]) -> type[admin.SimpleListFilter]:
-    """A filter by a column of history: by itself Django would read all of it for its values."""
+    """Return a filter with fixed choices: Django's own would read the whole table to find them."""
 
     class KnownValues(admin.SimpleListFilter):
         title = field.replace("_", " ")
@@ -72,23 +72,23 @@ def known_values(field: str, values: type[Choices]) -> type[admin.SimpleListFilt
 
 
 class ActionPermission:
-    """Mixed in where the admin offers actions: they need more than looking."""
+    """Mixin for admins with actions, which need more than permission to view."""
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(OPERATE)
 
 
 def page_action(name: str, title: str) -> Any:
-    """An action of the admin that leads to the page which asks first; see dashboard.actions."""
+    """Return an admin action that redirects to its confirmation page; see dashboard.actions."""
 
     @admin.action(description=title, permissions=["operate"])
-    def lead(
+    def redirect(
         model_admin: admin.ModelAdmin, request: HttpRequest, rows: QuerySet[Any]
     ) -> HttpResponseRedirect:
-        given = QueryDict(mutable=True)
-        given.setlist("item", [str(pk) for pk in rows.values_list("pk", flat=True)[:1_000]])
-        given["next"] = request.get_full_path()
-        return HttpResponseRedirect(f"/actions/{name}/?{given.urlencode()}")
+        query = QueryDict(mutable=True)
+        query.setlist("item", [str(pk) for pk in rows.values_list("pk", flat=True)[:1_000]])
+        query["next"] = request.get_full_path()
+        return HttpResponseRedirect(f"/actions/{name}/?{query.urlencode()}")
 
-    lead.__name__ = name.replace("-", "_")
-    return lead
+    redirect.__name__ = name.replace("-", "_")
+    return redirect

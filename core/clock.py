@@ -1,4 +1,4 @@
-"""The database's clock, the one that all machines share. Hosts may be wrong by any amount."""
+"""The database's clock, which all machines share. A host's clock may be wrong by any amount."""
 
 from datetime import UTC, datetime
 
@@ -13,5 +13,5 @@ def database_now() -> datetime:
 
 
 def on_this_hosts_clock(moment: datetime) -> datetime:
-    """When that moment of the database's was by the clock of this host."""
+    """Convert a moment on the database's clock to this host's clock."""
     return moment + (datetime.now(UTC) - database_now())

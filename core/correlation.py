@@ -1,4 +1,4 @@
-"""The correlation id of the work at hand, sent with each call and written in each log line."""
+"""The correlation id of the current work, sent with each call and written in each log line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ def current_correlation_id() -> str:
 
 
 def current_bot() -> int | None:
-    """The number of the bot that the work at hand is for, where it is for one."""
+    """Return the number of the bot that the current work is for, if any."""
     return _bot.get()
 
 
@@ -30,6 +30,6 @@ def correlated(correlation_id: str, *, bot: int | None = None) -> Iterator[None]
 
 
 def correlation_header() -> dict[str, str]:
-    # A header with a line break in it would be refused by requests, or worse.
+    # A line break would make requests refuse the header, or inject another one.
     printable = "".join(c for c in _current.get() if c.isascii() and c.isprintable()).strip()
     return {HEADER: printable} if printable else {}

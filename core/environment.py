@@ -1,4 +1,4 @@
-"""Reads settings from the environment and refuses a wrong value in one line."""
+"""Read settings from the environment. A wrong value stops the program with a one-line error."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 
 class WrongValue(SystemExit):
-    """Stops the start with one line that names the variable, the value and what is allowed."""
+    """Stops the program with one line: the variable, its value and what is allowed."""
 
     def __init__(self, name: str, allowed: str, *, secret: bool = False) -> None:
         value = "(hidden)" if secret else repr(os.environ.get(name, ""))
@@ -33,7 +33,7 @@ def _read(
     *,
     secret: bool = False,
 ) -> T:
-    with suppress(ValueError):  # those of environs are such, too
+    with suppress(ValueError):  # includes the errors of environs
         value = reader()
         if valid(value):
             return value
@@ -69,7 +69,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def secret(name: str, *, valid: Callable[[str], bool], allowed: str) -> str:
-    """Empty if it is not given; a wrong one is not shown."""
+    """Return "" if it is not set. The error about a wrong value does not show it."""
     value = text(name)
     if value and not valid(value):
         raise WrongValue(name, allowed, secret=True)
@@ -81,7 +81,7 @@ def words(
     default: Sequence[str] = (),
     *,
     valid: Callable[[str], bool] = bool,
-    allowed: str = "one or several, separated by commas",
+    allowed: str = "one or more, separated by commas",
 ) -> list[str]:
     def read() -> list[str]:
         return [word.strip() for word in env.list(name, list(default)) if word.strip()]
@@ -104,8 +104,8 @@ def url(
     ending: str = "",
     secret: bool = False,
 ) -> str:
-    """`secret`: there may be a password in it, so a wrong one is not shown."""
-    allowed = f"an address that begins with {' or '.join(f'{s}://' for s in schemes)}"
+    """`secret`: it may contain a password, so the error about a wrong value does not show it."""
+    allowed = f"a URL that begins with {' or '.join(f'{s}://' for s in schemes)}"
     if ending:
         allowed += f" and ends with {ending}"
 
@@ -128,12 +128,12 @@ def data_dir() -> Path:
 
 
 def refuse_others(prefix: str, names: Sequence[str]) -> None:
-    """A name that is slightly wrong would be a setting that silently does nothing."""
+    """Refuse unknown names with this prefix: a misspelt setting would silently do nothing."""
     for name in os.environ:
         if name.startswith(prefix) and name not in names:
             raise WrongValue(name, f"only the names {', '.join(names)}")
 
 
 def names_read() -> list[str]:
-    """Of every variable that was asked for so far."""
+    """Return the name of every variable read so far."""
     return list(env.dump())

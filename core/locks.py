@@ -1,4 +1,4 @@
-"""Advisory locks, held within a transaction only. Their names are in pool.lock_names."""
+"""Advisory locks, held until the transaction ends. Their names are in pool.lock_names."""
 
 from datetime import timedelta
 from zlib import crc32
@@ -8,10 +8,10 @@ from psycopg.errors import LockNotAvailable
 
 
 class LockIsTaken(Exception):
-    """Somebody else held the lock for longer than we cared to wait."""
+    """Another session held the lock for longer than the caller was willing to wait."""
 
 
-# For statements that take a lock on the way, with the parameters of `lock_parameters`.
+# For statements that also take a lock. Pass them `lock_parameters`.
 TAKE_LOCK = "pg_advisory_xact_lock(%(lock_namespace)s, %(lock_key)s)"
 
 
@@ -26,8 +26,8 @@ def advisory_lock(name: str) -> None:
         cursor.execute(f"SELECT {TAKE_LOCK}", lock_parameters(name))
 
 
-# The wait of this one statement is limited, and not that of those after it. A holder that freezes
-# does not keep the others out: the server ends a transaction in which nothing happens.
+# The wait is limited for this statement only, not for those after it. A holder that freezes loses
+# the lock: the server ends its idle transaction.
 _LOCK_WITHIN = """
 WITH before AS MATERIALIZED (SELECT current_setting('lock_timeout') AS lock_timeout)
 SELECT
@@ -40,7 +40,7 @@ FROM before
 
 
 def advisory_lock_within(patience: timedelta, name: str) -> None:
-    """Like `advisory_lock`, but after so long it raises LockIsTaken and the transaction is void."""
+    """Like `advisory_lock`, but raise LockIsTaken after `patience`, which voids the transaction."""
     _refuse_outside_a_transaction(name)
     milliseconds = f"{patience / timedelta(milliseconds=1):.0f}ms"
     try:
@@ -54,10 +54,10 @@ def advisory_lock_within(patience: timedelta, name: str) -> None:
 
 def _refuse_outside_a_transaction(name: str) -> None:
     if not connection.in_atomic_block:
-        raise RuntimeError(f"The lock {name!r} would be lost at once: open a transaction first")
+        raise RuntimeError(f"The lock {name!r} would be released at once: open a transaction first")
 
 
-_NAMESPACE = 0x626F74  # "bot": keeps our locks apart from those of others in the same database
+_NAMESPACE = 0x626F74  # "bot": separates our locks from those of other programs in the database
 
 
 def _key(name: str) -> int:

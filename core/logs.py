@@ -1,6 +1,6 @@
-"""Log lines that people read (text) or machines do (json), one line each whatever is in them.
+"""Log lines as text for people or JSON for machines, each on one line whatever it contains.
 
-A record says more than its message through `extra={"fields": {...}}`.
+Pass structured data as `extra={"fields": {...}}`.
 """
 
 import json
@@ -12,8 +12,8 @@ from django.conf import settings
 
 from core.correlation import current_bot, current_correlation_id
 
-# C0 and C1 control characters and Unicode's own line ends: a reason given by somebody else must
-# not be able to start a log line of its own.
+# C0 and C1 control characters and Unicode's line separators: text from outside must not be able
+# to start a log line of its own.
 _ESCAPES = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]} | {
     0x2028: "\\u2028",
     0x2029: "\\u2029",
@@ -27,10 +27,10 @@ def one_line(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
-# Coolify's webhook has its secret in its path, and Django logs the paths that it refuses: also
-# those that only look like it, where somebody has made a mistake in the address.
+# The path of Coolify's webhook contains its secret, and Django logs the paths that it refuses.
+# This also matches near misses, such as a mistyped address.
 _SECRET_PATH = re.compile(r"(coolify/+webhook/+).+", re.IGNORECASE)
-SHORTEST_SECRET = 8  # a shorter one would be found in words that have nothing to do with it
+SHORTEST_SECRET = 8  # a shorter one would match parts of ordinary words
 
 
 def without_secret(text: str) -> str:
@@ -50,7 +50,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 class WithoutTraceback(logging.Filter):
-    """For refusals: where in our code somebody was refused is of no use to anybody."""
+    """Drops the traceback of a refusal: the place in our code explains nothing."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.ERROR:

@@ -1,5 +1,4 @@
-"""The few statements that are written by hand, because each does in one round trip what the ORM
-does in several."""
+"""Helpers for hand-written SQL, which does in one round trip what the ORM does in several."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ def fetch_all(sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def columns(model: type[models.Model]) -> str:
-    """The model's columns in the order in which `instance` takes them."""
+    """Return the model's columns in the order that `instance` expects."""
     return ", ".join(str(field.column) for field in model._meta.concrete_fields)
 
 
@@ -33,6 +32,6 @@ def instance(model: type[M], row: tuple[Any, ...]) -> M:
 
 
 def _converted(field: "models.Field[Any, Any]", value: Any) -> Any:
-    """As the ORM would have read it: JSON comes from the database as text."""
+    """Convert the value as the ORM would: JSON arrives as text."""
     convert = getattr(field, "from_db_value", None)
     return convert(value, None, connection) if convert else value

@@ -52,7 +52,7 @@ def read(**environment):
         ("REDIS_URL", "http://redis", "redis://"),
         ("ALLOWED_HOSTS", "localhost,http://foo", "host names without http:// and port"),
         ("ALLOWED_HOSTS", "foo:8000", "host names without http:// and port"),
-        ("COOLIFY_SERVER_UUID", ",,", "one or several"),
+        ("COOLIFY_SERVER_UUID", ",,", "one or more"),
         ("MAX_POOL_SIZE_ZOMM", "5", "MAX_POOL_SIZE_TEAMS, MAX_POOL_SIZE_ZOOM"),
         ("SECRET_KEY", "50 random characters, the same for all parts", "without spaces"),
         ("COOLIFY_WEBHOOK_SECRET", "Zm9v/YmFy", "letters, digits and -._~"),

@@ -6,7 +6,7 @@ from django.db import connection
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_process_frozen_in_a_transaction_holds_its_locks_no_longer_than_that(settings):
+def test_a_process_frozen_in_a_transaction_loses_its_locks_after_the_limit(settings):
     settings.IDLE_TRANSACTION_LIMIT = timedelta(milliseconds=100)
     holder = connection.copy()
     try:
@@ -14,7 +14,7 @@ def test_a_process_frozen_in_a_transaction_holds_its_locks_no_longer_than_that(s
         with holder.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(1)")
         with connection.cursor() as cursor:
-            # It has to wait, and gets it although the other one never ends its transaction.
+            # This waits, then gets the lock although the holder never ends its transaction.
             cursor.execute("SELECT pg_advisory_xact_lock(1)")
     finally:
         holder.close()

@@ -21,13 +21,13 @@ def test_a_text_line_has_its_time_in_utc_and_its_correlation_id():
     assert line.split()[0].endswith("Z")
 
 
-def test_a_correlation_id_is_not_said_twice():
+def test_a_correlation_id_is_not_logged_twice():
     with correlated("abc"):
         line = TextFormatter().format(record("[Pool] [corr=xyz] Slot idle"))
     assert line.count("corr=") == 1
 
 
-def test_a_json_line_holds_the_fields_and_leaves_out_what_is_empty():
+def test_a_json_line_has_the_fields_and_leaves_out_empty_ones():
     with correlated("abc"):
         entry = json.loads(JsonFormatter().format(record("Slot idle", slot="pool-1", bot=None)))
     assert (entry["slot"], entry["correlationId"], entry["level"]) == ("pool-1", "abc", "INFO")
@@ -35,7 +35,7 @@ def test_a_json_line_holds_the_fields_and_leaves_out_what_is_empty():
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x0b", "\x85", "\x1b[2J"])
-def test_nobody_can_start_a_line_of_their_own(end):
+def test_text_from_outside_cannot_start_a_new_line(end):
     forged = f"reason{end}2026-01-01 ERROR all slots deleted"
     line = TextFormatter().format(record(forged))
     assert len(line.splitlines()) == 1
@@ -43,7 +43,7 @@ def test_nobody_can_start_a_line_of_their_own(end):
     assert len(JsonFormatter().format(record(forged)).splitlines()) == 1
 
 
-# --- Whose line it is -------------------------------------------------------------------------
+# --- The bot and the correlation id -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("fields", [{}, {"bot": None}])
@@ -53,7 +53,7 @@ def test_a_json_line_names_the_bot_that_the_work_is_for(fields):
     assert entry["bot"] == 7
 
 
-def test_a_line_about_another_bot_names_that_one():
+def test_a_line_about_a_different_bot_names_that_bot():
     with correlated("abc", bot=7):
         entry = json.loads(JsonFormatter().format(record("Bot moved", bot=8)))
     assert entry["bot"] == 8
@@ -63,7 +63,7 @@ def test_a_line_about_another_bot_names_that_one():
 @pytest.mark.parametrize(
     ("path", "words"), [("/nothing/", "Not Found: /nothing/"), ("/readyz", "Service Unavailable")]
 )
-def test_a_refusal_is_logged_once_and_under_the_id_of_its_answer(client, path, words):
+def test_a_refusal_is_logged_once_with_the_correlation_id_of_its_answer(client, path, words):
     with log_lines() as lines:
         answer = client.get(path, headers={"X-Correlation-Id": "order-4711"})
     assert answer["X-Correlation-Id"] == "order-4711"
@@ -85,7 +85,7 @@ def test_a_refusal_is_logged_once_and_under_the_id_of_its_answer(client, path, w
         "/coolify/webhook/a s3cret",
     ],
 )
-def test_the_secret_of_coolifys_webhook_is_in_no_line_wherever_its_path_stands(path):
+def test_no_line_contains_the_secret_of_coolifys_webhook(path):
     refused = record(f"Not Found: {path}")
     refused.exc_info = (ValueError, ValueError(path), None)
     for formatter in (TextFormatter(), JsonFormatter()):
