@@ -1,1 +1,1 @@
-"""Bots: models, statuses, moves, history. What happens to a bot is decided in pool."""
+"""Bot models, statuses, moves and history. The pool package decides what happens to a bot."""

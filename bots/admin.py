@@ -19,7 +19,7 @@ class BotAdmin(ActionPermission, ReadOnlyAdmin):
     readonly_fields = ["configuration"]
     actions = [page_action("cancel-bot", "Cancel"), page_action("try-again", "Try again")]
 
-    @admin.display(description="configuration, secrets hidden")
+    @admin.display(description="configuration (secrets hidden)")
     def configuration(self, bot: Bot) -> str:
         return masked_text(bot.config)
 

@@ -1,4 +1,4 @@
-"""A bot's configuration as it may be shown."""
+"""Hide the secrets in a bot's configuration before it is shown."""
 
 import json
 import re
@@ -9,12 +9,12 @@ _SECRET = re.compile(
     r"secret|token|passw|passphrase|passcode|credential|api.?key|private|auth|cookie|\bpin\b",
     re.IGNORECASE,
 )
-# user:password@ in an address
+# user:password@ in a URL
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 
 
 def masked(value: Any) -> Any:
-    """The same with everything that sounds like a secret hidden, however deep it is."""
+    """Return a copy with every value that looks like a secret hidden, at any depth."""
     if isinstance(value, dict):
         return {key: MASK if _SECRET.search(str(key)) else masked(v) for key, v in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Which platform a meeting is on, read off its address."""
+"""Find a meeting's platform from its address."""
 
 import re
 from urllib.parse import SplitResult, urlsplit
@@ -7,8 +7,8 @@ from bots.status import Platform
 
 LONGEST_ADDRESS = 2000
 
-# By platform: the host, and what the rest of the address looks like. Ids are not looked at any
-# closer: their forms change, and the bot finds out soon enough.
+# Each platform's hosts and paths. Meeting ids are not checked: their format changes, and the bot
+# finds out soon enough.
 _FORMS: dict[Platform, tuple[str, str]] = {
     Platform.GOOGLE_MEET: (r"meet\.google\.com", r"/(lookup/)?[\w-]+/?"),
     Platform.TEAMS: (
@@ -27,19 +27,19 @@ EXAMPLES: dict[Platform, str] = {
 
 
 class WrongAddress(ValueError):
-    """The meeting's address cannot be used; says why."""
+    """The meeting's address cannot be used; the message says why."""
 
 
 def platform_of(address: str, *, given: Platform | None = None) -> Platform:
-    """The platform of this address, or the one given if the address is of no known form.
+    """Return the platform of this address, or `given` if the address matches no known form.
 
-    A company may have meetings under its own name; but an address known to be of one platform is
-    refused for another, because the container of the other could not join it.
+    A company may host meetings on its own domain. But an address known to belong to one platform
+    is refused for another: that platform's container could not join it.
     """
     parts = _parts(address)
     found = next((platform for platform in Platform if _is_on(platform, parts)), None)
     if found and given and found != given:
-        raise WrongAddress(f"This is an address of {found.value}, not of {given.value}.")
+        raise WrongAddress(f"This is a {found.value} address, not a {given.value} address.")
     platform = found or given
     if platform is None:
         known = "; ".join(f"{platform.value}: {form}" for platform, form in EXAMPLES.items())
@@ -51,16 +51,16 @@ def _parts(address: str) -> SplitResult:
     if len(address.encode()) > LONGEST_ADDRESS:
         raise WrongAddress(f"The address is longer than {LONGEST_ADDRESS} bytes.")
     if re.search(r"[\x00-\x20\x7f\\]", address):
-        raise WrongAddress("The address holds a space, a backslash or a control character.")
+        raise WrongAddress("The address contains a space, a backslash or a control character.")
     try:
         parts = urlsplit(address)
         has_host = bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise WrongAddress("This is not an address.") from None
+        raise WrongAddress("This is not a valid address.") from None
     if parts.scheme not in ("http", "https") or not has_host:
-        raise WrongAddress("The address has to begin with https:// or http:// and name a host.")
+        raise WrongAddress("The address must begin with https:// or http:// and name a host.")
     if "@" in parts.netloc:
-        raise WrongAddress("The address must not hold a user name or password.")
+        raise WrongAddress("The address must not contain a user name or password.")
     return parts
 
 

@@ -1,1 +1,1 @@
-"""The queue: its model and admin. Joining, leaving and draining it is decided in pool."""
+"""The queue's model and admin. The code that adds, removes and serves waiters is in pool."""

@@ -13,11 +13,11 @@ from queues.models import QueueEntry
 def cancel(
     model_admin: Any, request: HttpRequest, entries: QuerySet[QueueEntry]
 ) -> HttpResponseRedirect:
-    """Of a waiter it is the bot that is cancelled."""
-    given = QueryDict(mutable=True)
-    given.setlist("item", [str(pk) for pk in entries.values_list("bot_id", flat=True)[:1_000]])
-    given["next"] = request.get_full_path()
-    return HttpResponseRedirect(f"/actions/cancel-bot/?{given.urlencode()}")
+    """Redirect to the page that cancels the bots of these entries."""
+    query = QueryDict(mutable=True)
+    query.setlist("item", [str(pk) for pk in entries.values_list("bot_id", flat=True)[:1_000]])
+    query["next"] = request.get_full_path()
+    return HttpResponseRedirect(f"/actions/cancel-bot/?{query.urlencode()}")
 
 
 @admin.register(QueueEntry)

@@ -10,24 +10,28 @@ from bots.status import Platform
 
 
 def ageing() -> timedelta:
-    """How much waiting one step of priority is worth to those who join the line now."""
+    """Return how much waiting one step of priority is worth, for bots that join now."""
     step: timedelta = settings.QUEUE_AGEING
     return step
 
 
 class InUtc(Func):
-    """PostgreSQL adds to times without a zone only where the result is to be stored."""
+    """Remove or restore the time zone.
+
+    PostgreSQL stores a generated column only if its expression is immutable, and adding an
+    interval to a time with a zone is not.
+    """
 
     template = "(%(expressions)s AT TIME ZONE 'UTC')"
     output_field = DateTimeField()
 
 
 class QueueEntry(models.Model):
-    """A bot that waits for a slot. Order: its turn, then id.
+    """A bot that waits for a slot. The order is by turn, then id.
 
-    The turn is the time it was asked for, later by `ageing` for each step of priority. So a lower
-    number goes first, equals go in the order in which they came, nobody is overtaken for ever,
-    and the order of two waiters never changes while they wait.
+    The turn is the time of the request, plus `ageing` for each step of priority. A lower priority
+    number goes first, and equal numbers go first come, first served. No bot is overtaken for ever,
+    and two waiters never change places while they wait.
     """
 
     bot = models.OneToOneField(Bot, on_delete=models.CASCADE, related_name="queue_entry")

@@ -24,7 +24,7 @@ from bots.status import Platform
         ("http://zoom.us/j/1", "zoom"),
     ],
 )
-def test_the_platform_is_read_off_the_address(address, platform):
+def test_the_platform_follows_from_the_address(address, platform):
     assert platform_of(address) == platform
 
 
@@ -54,15 +54,15 @@ def test_the_platform_is_read_off_the_address(address, platform):
         "https://zoom.us/j/" + "я" * 1000,
     ],
 )
-def test_what_is_no_meeting_is_refused(address):
+def test_an_address_of_no_meeting_is_refused(address):
     with pytest.raises(WrongAddress):
         platform_of(address)
 
 
-def test_a_company_may_have_meetings_under_its_own_name():
+def test_a_company_may_host_meetings_on_its_own_domain():
     assert platform_of("https://meet.company.example/j/1", given=Platform.ZOOM) == "zoom"
 
 
-def test_an_address_of_one_platform_is_not_taken_for_another():
-    with pytest.raises(WrongAddress, match="of zoom, not of teams"):
+def test_an_address_of_a_different_platform_is_refused():
+    with pytest.raises(WrongAddress, match="This is a zoom address, not a teams address"):
         platform_of("https://zoom.us/j/1", given=Platform.TEAMS)

@@ -1,4 +1,4 @@
-"""Any order of steps: the queue does what a simple model of it, a sorted list, does."""
+"""Whatever the order of steps, the queue behaves like a simple model of it, a sorted list."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ WHY = {"reason": "Test", "actor": "test"}
 
 
 class Model:
-    """One platform: who waits, who is served, how many slots serve."""
+    """One platform: its waiting bots, its served bots and its broken slots."""
 
     def __init__(self):
         self.waiting = {}  # bot: its turn
@@ -60,7 +60,7 @@ class QueueMachine(RuleBasedStateMachine):
         return bot.created_at + bot.priority * django_settings.QUEUE_AGEING
 
     @rule(platform=st.sampled_from(PLATFORMS), priority=st.sampled_from((0, 50, 100, 100, 1000)))
-    def somebody_asks(self, platform, priority):
+    def a_bot_is_requested(self, platform, priority):
         bot = ask(platform, priority=priority)
         model = self.models[platform]
         model.waiting[bot] = self.turn(bot)
@@ -88,7 +88,7 @@ class QueueMachine(RuleBasedStateMachine):
             del self.models[bot.platform].waiting[bot]
 
     @rule(data=st.data(), expired=st.booleans())
-    def a_waiter_has_waited_for_long(self, data, expired):
+    def a_waiter_waits_for_a_while(self, data, expired):
         if bot := self.waiter(data):
             time_passes(bot, seconds=300 if expired else 40)
             self.models[bot.platform].waiting[bot] = self.turn(bot)
@@ -101,7 +101,7 @@ class QueueMachine(RuleBasedStateMachine):
                 entry.save(update_fields=["timeout_at"])
 
     @rule(data=st.data(), priority=st.integers(0, 1000))
-    def a_waiter_gets_another_priority(self, data, priority):
+    def a_waiters_priority_changes(self, data, priority):
         if bot := self.waiter(data):
             assert change_priority(bot, priority, **WHY)
             bot.refresh_from_db()
@@ -143,13 +143,13 @@ class QueueMachine(RuleBasedStateMachine):
         self.models[MEET].drain()
 
     @invariant()
-    def the_line_is_the_models(self):
+    def the_line_matches_the_model(self):
         for platform, model in self.models.items():
             assert line(platform) == model.order()
             assert list(places_in_line(platform)) == [bot.pk for bot in model.order()]
 
     @invariant()
-    def those_are_served_whom_the_model_serves(self):
+    def the_served_bots_match_the_model(self):
         for platform, model in self.models.items():
             held = Slot.objects.filter(platform=platform, assigned_bot__isnull=False)
             assert set(held.values_list("assigned_bot_id", flat=True)) == {
@@ -163,7 +163,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_queue_does_what_its_model_does(settings):
+def test_the_queue_behaves_like_its_model(settings):
     settings.MAX_POOL_SIZES = {MEET: SIZE, ZOOM: SIZE, Platform.TEAMS: 0}
     run_machine(QueueMachine, settings=_machine_settings())
 
