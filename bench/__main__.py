@@ -28,8 +28,10 @@ NAMES = (
 # What BENCH_MARKDOWN=docs/benchmarks.md makes of a run.
 PAGE = """# Benchmarks
 
-The last run of {what}. Each figure is a ratio against a reference that ran
-beside it, or a number of calls: times of one machine tell nobody else anything.
+For: contributors who change something that should stay fast, and administrators.
+
+The last run of {what}. Each figure is a ratio against a reference that ran beside it,
+or a number of calls, because the times of one machine say little about another.
 
 {machine}
 
