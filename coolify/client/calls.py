@@ -13,7 +13,6 @@ class CallClass(StrEnum):
     """What a call is for, in the order in which the budget serves them."""
 
     URGENT = "urgent"  # start, stop, cancel, create, environment, delete
-    OBSERVE = "observe"  # the lists of one observation
     WATCH = "watch"  # lists and single reads
     TEXT = "text"  # descriptions
 
@@ -30,7 +29,6 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "stop",
         "update_application",
     ),
-    CallClass.OBSERVE: ("applications", "deployments"),
     CallClass.WATCH: (
         "application",
         "application_deployments",
@@ -42,7 +40,6 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "logs",
         "projects",
         "servers",
-        "update_application",
         "version",
     ),
     CallClass.TEXT: ("update_application",),
