@@ -1,4 +1,4 @@
-"""How every command starts: with the embedded PostgreSQL beneath it when none is named."""
+"""Starts every command, with the embedded PostgreSQL running if DATABASE_URL is not set."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from botpool.runtime.postgres import server as postgres
 from botpool.runtime.shared_environment import adopt_environment
 from core import environment as env
 
-# These talk to no database, or look after it themselves.
+# Commands that need no database, or start it themselves.
 WITHOUT_DATABASE = {
     "",
     "check",
@@ -32,7 +32,7 @@ WITHOUT_DATABASE = {
 
 def main(argv: list[str]) -> None:
     command = argv[1] if len(argv) > 1 else ""
-    if command != "up":  # which decides for itself
+    if command != "up":  # it chooses its own
         adopt_environment(env.data_dir())
 
     from django.conf import settings
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
 
 @contextmanager
 def _faults_in_one_line() -> Iterator[None]:
-    """Those of what surrounds us; for our own there is the traceback."""
+    """Report faults of the environment in one line. Our own bugs keep their traceback."""
     try:
         yield
     except postgres.PostgresError as error:
@@ -57,15 +57,15 @@ def _faults_in_one_line() -> Iterator[None]:
     except OperationalError as error:
         reason = str(error).strip().splitlines()[0]
         raise SystemExit(
-            f"botpool: PostgreSQL: {reason} (manage.py doctor says what to do)"
+            f"botpool: PostgreSQL: {reason} (run manage.py doctor for advice)"
         ) from None
     except ProgrammingError as error:
         if not isinstance(error.__cause__, UndefinedColumn | UndefinedFunction | UndefinedTable):
             raise
         reason = str(error).splitlines()[0]
         raise SystemExit(
-            f"botpool: the database lacks tables ({reason}): run manage.py migrate"
+            f"botpool: the database is missing tables ({reason}): run manage.py migrate"
         ) from None
-    except BrokenPipeError:  # who reads our output, such as `head`, has had enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None

@@ -1,4 +1,4 @@
-"""What has to be there before the parts can work: tables, and somebody who may log in."""
+"""Prepares the database for the first start: tables, and an operator who can log in."""
 
 import secrets
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ START_LOCK = 0x626F74706F6F6C  # "botpool"
 
 @contextmanager
 def one_start_at_a_time() -> Iterator[None]:
-    """Others that start on the same database at this moment wait."""
+    """Hold an advisory lock, which makes other starts on the same database wait."""
     with closing(connection.copy()) as session:
         with session.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s)", [START_LOCK])
@@ -29,7 +29,7 @@ def migrate() -> None:
 
 @transaction.atomic
 def make_operator() -> dict[str, str]:
-    """The operator's account and an API key, to be shown once; nothing when there are users."""
+    """Create the operator's account and API key, to be shown once; nothing if there are users."""
     if User.objects.exists():
         return {}
     password = secrets.token_urlsafe(12)

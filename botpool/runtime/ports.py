@@ -1,15 +1,15 @@
-"""Ports of this machine: whether one can be had, and where others reach it."""
+"""TCP ports of this machine: which are free, and at which address they are reached."""
 
 import http.client
 import socket
 
 
 class PortNotFree(Exception):
-    """Somebody else listens there, or the address is not one of this machine."""
+    """The port is in use, or the address does not belong to this machine."""
 
 
 def check_port(*, host: str, port: int) -> None:
-    """Raise PortNotFree, with one line that says why, unless a server could listen there."""
+    """Raise PortNotFree, with a one-line reason, unless a server could listen there."""
     try:
         family, kind, protocol, _, address = _resolve(host, port)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -31,7 +31,7 @@ def free_port(*, host: str, preferred: int) -> int:
 
 
 def serves_http(*, host: str, port: int) -> bool:
-    """Whether a web server answers there; one that only listens as yet does not."""
+    """Whether a web server answers there; an open port is not enough."""
     client = http.client.HTTPConnection(reachable(host), port, timeout=0.2)
     try:
         client.request("GET", "/healthz")
@@ -43,7 +43,7 @@ def serves_http(*, host: str, port: int) -> bool:
 
 
 def reachable(host: str) -> str:
-    """The address under which a server that listens on all addresses is reached from here."""
+    """The address at which this machine reaches a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
 
 

@@ -1,4 +1,4 @@
-"""A part of a running Botpool: one process with all that it starts, in a session of its own."""
+"""One process of Botpool with its children, in a session of its own."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from botpool.runtime.reaper import Guard, kill_groups
+from botpool.runtime.reaper import Reaper, kill_groups
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
@@ -23,14 +23,14 @@ def _nothing() -> None:
 
 
 @dataclass(kw_only=True)
-class Part:
+class ManagedProcess:
     name: str
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
-    complaint: Callable[[], str | None] = _no_complaint  # why it must be replaced, if it must
+    complaint: Callable[[], str | None] = _no_complaint  # why to replace it, or None
     before_start: Callable[[], None] = _nothing
 
-    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    popen: subprocess.Popen[bytes] | None = field(default=None, init=False)
     started_at: float = field(default=0.0, init=False)
     start_again_at: float = field(default=0.0, init=False)
     pause: float = field(default=0.0, init=False)
@@ -38,30 +38,30 @@ class Part:
 
     @property
     def is_due(self) -> bool:
-        return self.process is None and time.monotonic() >= self.start_again_at
+        return self.popen is None and time.monotonic() >= self.start_again_at
 
-    def start(self, guard: Guard) -> None:
+    def start(self, reaper: Reaper) -> None:
         self.before_start()
-        self.process = subprocess.Popen(  # noqa: S603 (our own commands)
+        self.popen = subprocess.Popen(  # noqa: S603 (our own commands)
             self.command,
             env={**os.environ, **self.environment, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=guard.tell_of_myself,
+            preexec_fn=reaper.announce,
         )
-        guard.began(self.process.pid)
+        reaper.began(self.popen.pid)
         os.set_blocking(self.output, False)
         self.started_at = time.monotonic()
 
     @property
     def output(self) -> int:
-        assert self.process is not None and self.process.stdout is not None
-        return self.process.stdout.fileno()
+        assert self.popen is not None and self.popen.stdout is not None
+        return self.popen.stdout.fileno()
 
     def read_lines(self) -> list[str] | None:
-        """The whole lines that have come since the last time; None when no more will come."""
+        """Return the complete lines written since the last call, or None at the end of output."""
         try:
             piece = os.read(self.output, 65536)
         except BlockingIOError:
@@ -76,25 +76,25 @@ class Part:
         return line.decode(errors="replace")
 
     def has_ended(self) -> bool:
-        return self.process is not None and self.process.poll() is not None
+        return self.popen is not None and self.popen.poll() is not None
 
     def ask_to_stop(self) -> None:
-        """SIGTERM to the leader only: it knows best in which order to end its own children."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGTERM)
+        """Send SIGTERM to the leader only, which stops its own children in the right order."""
+        if self.popen is not None:
+            self.popen.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        if self.process is not None:
-            kill_groups([self.process.pid])
+        if self.popen is not None:
+            kill_groups([self.popen.pid])
 
-    def bury(self, guard: Guard) -> str:
-        """After the leader's end, or to make it end: nothing of the group stays behind."""
-        assert self.process is not None and self.process.stdout is not None
+    def cleanup_orphaned_slots(self, reaper: Reaper) -> str:
+        """Kill what is left of the group, plan the next start, and return how the leader ended."""
+        assert self.popen is not None and self.popen.stdout is not None
         self.kill()
-        code = self.process.wait()
-        guard.ended(self.process.pid)
-        self.process.stdout.close()
-        self.process = None
+        code = self.popen.wait()
+        reaper.ended(self.popen.pid)
+        self.popen.stdout.close()
+        self.popen = None
         self._plan_next_start()
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 

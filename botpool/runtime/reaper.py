@@ -1,9 +1,9 @@
-"""Ends what a killed supervisor leaves behind.
+"""Kills the processes that a killed supervisor leaves behind.
 
-The supervisor starts this file as a process of its own and tells it over a pipe which process
-groups it has begun (`+pid`) and ended (`-pid`). When the pipe closes, because the supervisor went
-away in whatever manner, all groups that are left are killed. A process tells of itself before it
-becomes its program, so that there is no moment at which the guard could miss one.
+The supervisor runs this file as a separate process and tells it over a pipe which process groups
+have begun (`+pid`) and ended (`-pid`). When the pipe closes, the supervisor is gone, and the reaper
+kills all groups that are left. A new process announces itself before it executes its program, so
+the reaper cannot miss one.
 """
 
 import os
@@ -15,16 +15,16 @@ from contextlib import suppress
 from typing import BinaryIO
 
 
-class Guard:
-    """The supervisor's end of it. `keep_open` is a descriptor that lives as long as the guard."""
+class Reaper:
+    """The supervisor's handle on the reaper process, which holds `keep_open` while it runs."""
 
     def __init__(self, *, keep_open: int | None = None) -> None:
         self._keep_open = () if keep_open is None else (keep_open,)
         self._groups: set[int] = set()
         self._start()
 
-    def tell_of_myself(self) -> None:
-        """Called in a new process, in its own session, before it becomes its program."""
+    def announce(self) -> None:
+        """Report this process. Called in the child, after its fork and before its exec."""
         self._write(b"+%d\n" % os.getpid())
 
     def began(self, group: int) -> None:
@@ -35,7 +35,7 @@ class Guard:
         self._write(b"-%d\n" % group)
 
     def revive(self) -> None:
-        """Start the guard again if something killed it."""
+        """Start the reaper process again if it was killed."""
         if self._process.poll() is not None:
             self._close_pipe()
             self._start()
@@ -58,7 +58,7 @@ class Guard:
             self._write(b"+%d\n" % group)
 
     def _write(self, line: bytes) -> None:
-        with suppress(BrokenPipeError):  # a killed guard is told all groups when it is revived
+        with suppress(BrokenPipeError):  # revive() reports all groups again
             os.write(self._pipe, line)
 
     def _close_pipe(self) -> None:
@@ -74,7 +74,7 @@ def kill_groups(groups: Iterable[int]) -> None:
 
 
 def groups_left_open(lines: BinaryIO) -> set[int]:
-    """Read until the supervisor is gone; the groups that it began and did not end."""
+    """Read until the supervisor is gone, and return the groups that it did not end."""
     groups: set[int] = set()
     for line in lines:
         change = groups.add if line.startswith(b"+") else groups.discard

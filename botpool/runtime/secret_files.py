@@ -1,4 +1,4 @@
-"""Files in the data directory that only their owner may read, such as generated secrets."""
+"""Files in the data directory that only their owner can read, such as generated secrets."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def read_or_make(path: Path) -> str:
-    """The secret in this file; made by whoever comes first, the same for all who come after."""
+    """Return the secret in this file. The first process to ask generates it."""
     try:
         return path.read_text().strip()
     except FileNotFoundError:
@@ -17,7 +17,7 @@ def read_or_make(path: Path) -> str:
     with os.fdopen(descriptor, "w") as file:
         file.write(secrets.token_urlsafe(50))
     try:
-        os.link(draft, path)  # fails if another process was first, so that both read its secret
+        os.link(draft, path)  # fails if another process was first; we use its secret
     except FileExistsError:
         pass
     finally:
@@ -26,7 +26,7 @@ def read_or_make(path: Path) -> str:
 
 
 def write_privately(path: Path, text: str) -> None:
-    """Replace the file as a whole."""
+    """Replace the file atomically."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

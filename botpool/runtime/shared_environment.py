@@ -1,4 +1,4 @@
-"""What the running `manage.py up` was started with, for commands in other shells."""
+"""Shares the environment of a running `manage.py up` with commands in other shells."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from botpool.runtime.secret_files import write_privately
 from core import environment as env
 
 FILE = "up.json"
-LOCK = "up.lock"  # held as long as `up` or any part of it runs
+LOCK = "up.lock"  # held while `up` or any of its processes runs
 SECRETS = {
     "COOLIFY_API_TOKEN",
     "COOLIFY_WEBHOOK_SECRET",
@@ -25,7 +25,7 @@ SECRETS = {
 
 @contextmanager
 def environment_shared(data_dir: Path, chosen: dict[str, str]) -> Iterator[None]:
-    """Inside the block other shells find our variables, and those that `up` chose, no secrets."""
+    """Share our variables and those that `up` chose, except secrets, inside the block."""
     given = {name: os.environ[name] for name in env.names_read() if os.environ.get(name)}
     shared = {name: value for name, value in (given | chosen).items() if name not in SECRETS}
     file = data_dir / FILE
@@ -37,7 +37,7 @@ def environment_shared(data_dir: Path, chosen: dict[str, str]) -> Iterator[None]
 
 
 def adopt_environment(data_dir: Path) -> None:
-    """Take what is not set here from the `up` that runs on this directory and database."""
+    """Take variables that are not set here from the `up` on this directory and database."""
     try:
         found = json.loads((data_dir / FILE).read_text())
         is_stale = is_free(data_dir / LOCK)
@@ -52,5 +52,5 @@ def adopt_environment(data_dir: Path) -> None:
 
 
 def _database() -> str:
-    """Which one, without who logs in: host, port and name; empty for the embedded one."""
+    """Host, port and name without credentials; empty for the embedded database."""
     return env.text("DATABASE_URL").rpartition("@")[2].partition("?")[0]

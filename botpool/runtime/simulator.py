@@ -1,4 +1,4 @@
-"""Where the Coolify simulator of `manage.py up` listens, for our parts and for other shells."""
+"""The Coolify simulator of `manage.py up`: its process, and its address for other shells."""
 
 import json
 import secrets
@@ -7,7 +7,7 @@ import sys
 from django.conf import settings
 
 from botpool.runtime.ports import free_port
-from botpool.runtime.process import Part
+from botpool.runtime.process import ManagedProcess
 from botpool.runtime.secret_files import write_privately
 from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER
 
@@ -24,7 +24,7 @@ class SimulatedCoolify:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the other parts need to talk to it."""
+        """What the other processes need to call it."""
         return {
             "COOLIFY_API_URL": self.url,
             "COOLIFY_API_TOKEN": self.token,
@@ -45,7 +45,7 @@ class SimulatedCoolify:
     def forget_address(self) -> None:
         self.file.unlink(missing_ok=True)
 
-    def part(self) -> Part:
+    def process(self) -> ManagedProcess:
         options = {
             "--host": "127.0.0.1",
             "--port": str(self.port),
@@ -55,4 +55,5 @@ class SimulatedCoolify:
         }
         words = [word for option in options.items() for word in option]
         manage = str(settings.BASE_DIR / "manage.py")
-        return Part(name="coolify", command=[sys.executable, manage, "coolify_simulator", *words])
+        command = [sys.executable, manage, "coolify_simulator", *words]
+        return ManagedProcess(name="coolify", command=command)

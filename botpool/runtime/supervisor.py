@@ -1,4 +1,4 @@
-"""Keeps the parts of Botpool running in the foreground, and ends them all together."""
+"""Keeps the processes of Botpool running in the foreground, and stops them together."""
 
 import selectors
 import signal
@@ -10,40 +10,40 @@ from types import FrameType
 
 from django.conf import settings
 
-from botpool.runtime.process import Part
-from botpool.runtime.reaper import Guard
+from botpool.runtime.process import ManagedProcess
+from botpool.runtime.reaper import Reaper
 
 GRACE = 8.0
 TURN = 0.2
-ONE_SIGNAL = 1.0
+SAME_SIGNAL_WITHIN = 1.0
 COLOURS = ("36", "32", "33", "35", "34", "31")
 
 
 class Supervisor:
-    """Run parts until SIGINT, SIGTERM or SIGHUP; a second signal does not wait for them, unless
-    it comes at once: whoever stops a whole group of processes sends us two for one.
+    """Run processes until SIGINT, SIGTERM or SIGHUP; a second signal kills them at once.
 
-    `look_after` is called at each turn, for what the parts stand on. `keep_open` is a descriptor
-    that stays open until the last process is gone, even when the supervisor is killed.
+    Two signals within a second count as one, because stopping a process group can send two.
+    `housekeeping` is called at every turn. `keep_open` is a descriptor that stays open until the
+    last process is gone, even if the supervisor is killed.
     """
 
     def __init__(
         self,
-        parts: list[Part],
+        processes: list[ManagedProcess],
         *,
-        look_after: Callable[[], None] = lambda: None,
+        housekeeping: Callable[[], None] = lambda: None,
         keep_open: int | None = None,
     ) -> None:
-        self.parts = parts
-        self.look_after = look_after
+        self.processes = processes
+        self.housekeeping = housekeeping
         self.keep_open = keep_open
         self.signals = 0
         self.first_signal_at = 0.0
         self.readers = selectors.DefaultSelector()
-        self.width = max(len(name) for name in ["botpool", *(part.name for part in parts)])
+        self.width = max(len(name) for name in ["botpool", *(each.name for each in processes)])
 
     def run(self) -> None:
-        self.guard = Guard(keep_open=self.keep_open)
+        self.reaper = Reaper(keep_open=self.keep_open)
         try:
             with self._signals_counted():
                 while not self.signals:
@@ -51,63 +51,63 @@ class Supervisor:
                 self._stop_all()
         finally:
             self._kill_all()
-            self.guard.dismiss()
+            self.reaper.dismiss()
             self.readers.close()
 
     def say(self, message: str) -> None:
         self._print("botpool", message)
 
     def _turn(self) -> None:
-        self.look_after()
-        self.guard.revive()
-        for part in self.parts:
-            if part.is_due:
-                self._start(part)
-            elif part.has_ended():
-                self._bury(part)
-                self.say(f"{part.name} is started again in {part.pause:.0f} s")
-            elif part.process is not None and (reason := part.complaint()):
-                self.say(f"{part.name} is replaced: {reason}")
-                self._bury(part)
-                part.start_again_at = 0.0
+        self.housekeeping()
+        self.reaper.revive()
+        for process in self.processes:
+            if process.is_due:
+                self._start(process)
+            elif process.has_ended():
+                self._clean_up(process)
+                self.say(f"restarting {process.name} in {process.pause:.0f} s")
+            elif process.popen is not None and (reason := process.complaint()):
+                self.say(f"replacing {process.name}: {reason}")
+                self._clean_up(process)
+                process.start_again_at = 0.0
         self._pass_on_output(TURN)
 
-    def _start(self, part: Part) -> None:
-        part.start(self.guard)
-        self.readers.register(part.output, selectors.EVENT_READ, part)
+    def _start(self, process: ManagedProcess) -> None:
+        process.start(self.reaper)
+        self.readers.register(process.output, selectors.EVENT_READ, process)
 
-    def _bury(self, part: Part) -> None:
-        part.kill()
-        while self._print_lines(part):
+    def _clean_up(self, process: ManagedProcess) -> None:
+        process.kill()
+        while self._print_lines(process):
             continue
-        if line := part.last_line():
-            self._print(part.name, line)
-        self._stop_reading(part)
-        self.say(f"{part.name} ended ({part.bury(self.guard)})")
+        if line := process.last_line():
+            self._print(process.name, line)
+        self._stop_reading(process)
+        self.say(f"{process.name} ended ({process.cleanup_orphaned_slots(self.reaper)})")
 
-    def _stop_reading(self, part: Part) -> None:
-        if part.output in self.readers.get_map():
-            self.readers.unregister(part.output)
+    def _stop_reading(self, process: ManagedProcess) -> None:
+        if process.output in self.readers.get_map():
+            self.readers.unregister(process.output)
 
     def _stop_all(self) -> None:
         self.say("stopping")
-        for part in self.parts:
-            part.ask_to_stop()
+        for process in self.processes:
+            process.ask_to_stop()
         deadline = time.monotonic() + GRACE
-        while any(part.process for part in self.parts):
+        while any(process.popen for process in self.processes):
             if self.signals > 1 or time.monotonic() > deadline:
                 return
             self._pass_on_output(TURN / 4)
-            for part in self.parts:
-                if part.has_ended():
-                    self._bury(part)
+            for process in self.processes:
+                if process.has_ended():
+                    self._clean_up(process)
 
     def _kill_all(self) -> None:
-        for part in self.parts:
-            part.kill()
-        for part in self.parts:
-            if part.process is not None:
-                self._bury(part)
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            if process.popen is not None:
+                self._clean_up(process)
 
     def _pass_on_output(self, timeout: float) -> None:
         if not self.readers.get_map():
@@ -115,29 +115,29 @@ class Supervisor:
         for key, _ in self.readers.select(timeout):
             self._print_lines(key.data)
 
-    def _print_lines(self, part: Part) -> bool:
-        """Print what a part has written; False if there was nothing."""
-        lines = part.read_lines()
+    def _print_lines(self, process: ManagedProcess) -> bool:
+        """Print what the process has written; return whether there was anything."""
+        lines = process.read_lines()
         if lines is None:
-            self._stop_reading(part)
+            self._stop_reading(process)
         for line in lines or []:
-            self._print(part.name, line)
+            self._print(process.name, line)
         return bool(lines)
 
     def _print(self, name: str, line: str) -> None:
         try:
             prefix = f"{name:<{self.width}} | "
             if settings.LOG_FORMAT == "json":
-                prefix = ""  # each line is an object, for machines
+                prefix = ""  # each line is a JSON object
             elif sys.stdout.isatty():
                 prefix = f"\x1b[{self._colour(name)}m{prefix}\x1b[0m"
             sys.stdout.write(f"{prefix}{line}\n")
             sys.stdout.flush()
-        except OSError:  # nobody reads any more: the terminal or the pipe behind us is gone
+        except OSError:  # the terminal or the pipe behind us is gone
             self.signals = max(self.signals, 1)
 
     def _colour(self, name: str) -> str:
-        names = ["botpool", *(part.name for part in self.parts)]
+        names = ["botpool", *(process.name for process in self.processes)]
         return COLOURS[names.index(name) % len(COLOURS)]
 
     @contextmanager
@@ -146,7 +146,7 @@ class Supervisor:
             now = time.monotonic()
             if not self.signals:
                 self.signals, self.first_signal_at = 1, now
-            elif now - self.first_signal_at > ONE_SIGNAL:
+            elif now - self.first_signal_at > SAME_SIGNAL_WITHIN:
                 self.signals += 1
 
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

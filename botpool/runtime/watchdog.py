@@ -1,12 +1,13 @@
-"""Watches a django-q2 cluster from outside, because it can freeze without a word.
+"""Watches a django-q2 cluster from outside, because it can freeze silently.
 
-When one of its idle workers is killed (the kernel does that when memory runs out), the worker
-takes the lock of the cluster's queue with it, and no task is run any more. The workers therefore
-tell the watch, over a datagram socket, when they begin and end a task. A cluster is frozen when
-its workers are silent, none of them is in the middle of a task, and the heartbeat, a task like any
-other, waits in the queue. Without a heartbeat that waits nothing is held against it: then the
-ticker or the database is away. When its monitor is killed, the tasks are run but not acknowledged,
-and so run again and again: a cluster is replaced for that, too.
+An idle worker that is killed (by the kernel when memory runs out, for example) takes the lock of
+the cluster's queue with it, and no task runs any more. The workers therefore report the beginning
+and end of every task over a datagram socket. A cluster is frozen if its workers are silent, none
+of them is running a task, and the heartbeat, an ordinary task, waits in the queue. If no heartbeat
+waits, silence proves nothing: the ticker or the database is away.
+
+If the cluster's monitor is killed, tasks run but are never acknowledged, so they run again and
+again. The watchdog replaces such a cluster too.
 """
 
 import logging
@@ -31,67 +32,69 @@ from core.jobs.periodic import WORKER_HEARTBEAT
 logger = logging.getLogger(__name__)
 
 SOCKET_VARIABLE = "BOTPOOL_WATCH_SOCKET"
-LOOK_AT_DATABASE_EVERY = 1.0
-DATABASE_PATIENCE = 3  # seconds
-HARMLESS_TO_REPLACE = 10  # times the limit: an idle cluster that others leave nothing to do
+CHECK_DATABASE_EVERY = 1.0
+DATABASE_TIMEOUT = 3  # seconds
+REPLACE_IDLE_AFTER = 10  # times the limit; replacing an idle cluster does no harm
 
 
 # --- In the workers ----------------------------------------------------------------------------
 
 
-def tell_watch_of_tasks() -> None:
-    """Make the workers of this cluster tell of every task, if somebody watches."""
+def report_tasks_to_watchdog() -> None:
+    """Make the workers of this cluster report every task, if there is a watchdog."""
     if SOCKET_VARIABLE in os.environ:
-        pre_execute.connect(_tell_begin)
-        post_execute_in_worker.connect(_tell_end)
-        post_execute.connect(_tell_acknowledged)
+        pre_execute.connect(_report_begin)
+        post_execute_in_worker.connect(_report_end)
+        post_execute.connect(_report_acknowledged)
 
 
-def _tell_begin(**kwargs: Any) -> None:
-    _tell("begin")
+def _report_begin(**kwargs: Any) -> None:
+    _report("begin")
 
 
-def _tell_end(**kwargs: Any) -> None:
-    _tell("end")
+def _report_end(**kwargs: Any) -> None:
+    _report("end")
 
 
-def _tell_acknowledged(**kwargs: Any) -> None:
-    _tell("acknowledged")
+def _report_acknowledged(**kwargs: Any) -> None:
+    _report("acknowledged")
 
 
-def _tell(event: str) -> None:
-    # A worker must not wait for, nor fail with, whoever watches it.
-    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth:
-        mouth.setblocking(False)
+def _report(event: str) -> None:
+    # A worker must never wait for the watchdog, or fail because of it.
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
         try:
-            mouth.sendto(f"{os.getpid()} {event}".encode(), os.environ[SOCKET_VARIABLE])
+            sender.sendto(f"{os.getpid()} {event}".encode(), os.environ[SOCKET_VARIABLE])
         except ConnectionRefusedError:
             _end_without_supervisor()
 
 
 def _end_without_supervisor() -> None:
-    """It was killed, and with it the guard, who would have ended us: nobody would replace this
-    cluster any more, nor ever stop it. The group is the cluster's own (botpool.runtime.process)."""
-    logger.error("The supervisor of this cluster is gone: the cluster ends")
+    """Kill this cluster: with supervisor and reaper gone, nothing would ever replace or stop it.
+
+    The process group is the cluster's own (botpool.runtime.process).
+    """
+    logger.error("The supervisor of this cluster is gone: killing the cluster")
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-# --- Beside them -------------------------------------------------------------------------------
+# --- In the supervisor -------------------------------------------------------------------------
 
 
-class WorkerWatch:
+class WorkerWatchdog:
     def __init__(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="botpool-watch-"))
-        self.ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.ear.bind(str(self.home / "socket"))
-        self.ear.setblocking(False)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(self.home / "socket"))
+        self.socket.setblocking(False)
         self.environment = {SOCKET_VARIABLE: str(self.home / "socket")}
         self.limit = settings.WORKER_SILENCE_LIMIT.total_seconds()
-        self.next_look = 0.0
+        self.next_check = 0.0
         self.cluster_starts()
 
     def close(self) -> None:
-        self.ear.close()
+        self.socket.close()
         shutil.rmtree(self.home, ignore_errors=True)
 
     def cluster_starts(self) -> None:
@@ -101,30 +104,30 @@ class WorkerWatch:
         self.last_heard = time.monotonic()
 
     def complaint(self) -> str | None:
-        """Why the cluster must be replaced, if it must."""
+        """Return why the cluster must be replaced, or None."""
         self._listen()
         now = time.monotonic()
         if self.unacknowledged_since and now - self.unacknowledged_since > self.limit:
             return f"no task was acknowledged for {now - self.unacknowledged_since:.0f} s"
         silence = now - self.last_heard
-        if silence < self.limit or now < self.next_look or self._somebody_works(now):
+        if silence < self.limit or now < self.next_check or self._is_running_a_task(now):
             return None
-        self.next_look = now + LOOK_AT_DATABASE_EVERY
+        self.next_check = now + CHECK_DATABASE_EVERY
         return self._judge(silence)
 
     def _judge(self, silence: float) -> str | None:
         waits, finished = _heartbeat()
         if waits is not None and waits > self.limit:
-            return f"frozen, no task was run for {silence:.0f} s while the heartbeat waited"
+            return f"frozen: no task ran for {silence:.0f} s while the heartbeat waited"
         others_work = finished is not None and finished < self.limit
-        if others_work and silence > HARMLESS_TO_REPLACE * self.limit:
+        if others_work and silence > REPLACE_IDLE_AFTER * self.limit:
             return f"idle for {silence:.0f} s while other workers run tasks; perhaps frozen"
         return None
 
     def _listen(self) -> None:
         with suppress(BlockingIOError):
             while True:
-                self._note(self.ear.recv(100).decode())
+                self._note(self.socket.recv(100).decode())
 
     def _note(self, message: str) -> None:
         pid, event = message.split()
@@ -138,7 +141,7 @@ class WorkerWatch:
         elif self.unacknowledged_since is None:
             self.unacknowledged_since = self.last_heard
 
-    def _somebody_works(self, now: float) -> bool:
+    def _is_running_a_task(self, now: float) -> bool:
         longest = Conf.TIMEOUT + self.limit
         return any(
             now - begin < longest and _is_alive(pid) for pid, begin in self.tasks_begun.items()
@@ -154,7 +157,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _heartbeat() -> tuple[float | None, float | None]:
-    """For how many seconds the heartbeat has been waiting, and since when it last ran."""
+    """Return for how many seconds the heartbeat has waited, and how long ago it last ran."""
     sql = (
         "SELECT extract(epoch FROM now() - asked_at)::float,"
         " extract(epoch FROM now() - finished_at)::float"
@@ -167,10 +170,10 @@ def _heartbeat() -> tuple[float | None, float | None]:
 
 
 def give_back_tasks(*, taken_for: timedelta) -> None:
-    """Let other workers have the tasks that a dead cluster took, without waiting for `retry`.
+    """Make tasks that a dead cluster took available to other workers, without waiting for `retry`.
 
-    django-q2 does not say which cluster took a task. One that a living cluster has been running
-    for longer than `taken_for` is run a second time, for which every task is made.
+    django-q2 does not record which cluster took a task. A task that a living cluster has been
+    running for longer than `taken_for` runs a second time; every task is safe to repeat.
     """
     sql = (
         "UPDATE django_q_ormq SET lock = now()"
@@ -181,15 +184,15 @@ def give_back_tasks(*, taken_for: timedelta) -> None:
 
 
 def _ask_database(sql: str, parameters: list[Any]) -> Any:
-    """One answer over a connection of its own that cannot hold up the supervisor for long."""
+    """Fetch one row over a separate connection that cannot hold up the supervisor for long."""
     fresh = connection.copy()
-    options = {**fresh.settings_dict["OPTIONS"], "connect_timeout": DATABASE_PATIENCE}
+    options = {**fresh.settings_dict["OPTIONS"], "connect_timeout": DATABASE_TIMEOUT}
     fresh.settings_dict = {**fresh.settings_dict, "OPTIONS": options}
     try:
         fresh.set_autocommit(False)
         with fresh.cursor() as cursor:
-            # Within the transaction, and not as an option of the session: PgBouncer knows no such.
-            cursor.execute(f"SET LOCAL statement_timeout = '{DATABASE_PATIENCE}s'")
+            # SET LOCAL, not a connection option: PgBouncer rejects those.
+            cursor.execute(f"SET LOCAL statement_timeout = '{DATABASE_TIMEOUT}s'")
             cursor.execute(sql, parameters)
             answer = cursor.fetchone()
         fresh.commit()

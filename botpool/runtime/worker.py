@@ -1,28 +1,28 @@
-"""The worker as a part of `manage.py up` and on its own: a cluster that is replaced if frozen."""
+"""The worker process, alone or in `manage.py up`: a cluster that is replaced if it freezes."""
 
 import sys
 from datetime import timedelta
 
 from django.conf import settings
 
-from botpool.runtime.process import Part
-from botpool.runtime.watchdog import WorkerWatch, give_back_tasks
+from botpool.runtime.process import ManagedProcess
+from botpool.runtime.watchdog import WorkerWatchdog, give_back_tasks
 
 
-def watched_worker(watch: WorkerWatch, *, environment: dict[str, str]) -> Part:
+def watched_worker(watchdog: WorkerWatchdog, *, environment: dict[str, str]) -> ManagedProcess:
     def before_start() -> None:
         give_back_tasks(taken_for=_longest_normal_task())
-        watch.cluster_starts()
+        watchdog.cluster_starts()
 
-    return Part(
+    return ManagedProcess(
         name="worker",
         command=[sys.executable, str(settings.BASE_DIR / "manage.py"), "qcluster"],
-        environment={**environment, **watch.environment},
-        complaint=watch.complaint,
+        environment={**environment, **watchdog.environment},
+        complaint=watchdog.complaint,
         before_start=before_start,
     )
 
 
 def _longest_normal_task() -> timedelta:
-    """Nothing beside us runs tasks on an embedded database; elsewhere other clusters may."""
+    """With an embedded database, no other cluster can be running tasks."""
     return timedelta() if settings.EMBEDDED_POSTGRES else settings.WORKER_SILENCE_LIMIT / 3

@@ -2,12 +2,12 @@ from typing import Any
 
 from django_q.management.commands import qcluster
 
-from botpool.runtime.watchdog import tell_watch_of_tasks
+from botpool.runtime.watchdog import report_tasks_to_watchdog
 
 
 class Command(qcluster.Command):
-    help = "Starts a django-q2 cluster, unwatched. In production start `manage.py worker` instead."
+    help = "Start a django-q2 cluster without a watchdog. In production, use `manage.py worker`."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        tell_watch_of_tasks()
+        report_tasks_to_watchdog()
         super().handle(*args, **options)

@@ -8,8 +8,8 @@ from core.jobs.ticker import Ticker
 
 class Command(BaseCommand):
     help = (
-        "Asks the workers for periodic work when it is due. Run as many as you like: one leads, "
-        "another takes over within five seconds when it ends or freezes."
+        "Ask the workers for periodic work when it is due. Run as many as you like: one leads, and "
+        "another takes over within five seconds if it ends or freezes."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

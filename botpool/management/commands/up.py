@@ -15,11 +15,11 @@ from botpool.runtime.first_start import box, make_operator, migrate, one_start_a
 from botpool.runtime.ports import PortNotFree, check_port, in_url, reachable, serves_http
 from botpool.runtime.postgres import server as postgres
 from botpool.runtime.postgres.file_locks import open_lock, try_lock, wait_for
-from botpool.runtime.process import Part
+from botpool.runtime.process import ManagedProcess
 from botpool.runtime.shared_environment import LOCK, environment_shared
 from botpool.runtime.simulator import SimulatedCoolify
 from botpool.runtime.supervisor import Supervisor
-from botpool.runtime.watchdog import WorkerWatch
+from botpool.runtime.watchdog import WorkerWatchdog
 from botpool.runtime.worker import watched_worker
 
 WEB_PROCESSES = 2
@@ -30,36 +30,38 @@ PAUSE_BETWEEN_PROBES = 0.5
 
 class Command(BaseCommand):
     help = (
-        "Starts all of Botpool in the foreground: PostgreSQL (its own, unless DATABASE_URL names "
-        "one), a simulated Coolify (unless COOLIFY_API_URL names a real one), worker, ticker and "
-        "web server. A part that dies is started again. Ctrl-C or SIGTERM stops everything; a "
-        "second one does not wait."
+        "Start all of Botpool in the foreground: PostgreSQL (unless DATABASE_URL names one), a "
+        "simulated Coolify (unless COOLIFY_API_URL names a real one), worker, ticker and web "
+        "server. A process that dies is restarted. Ctrl-C or SIGTERM stops everything; a second "
+        "one kills everything at once."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1", help="where the web server listens")
-        parser.add_argument("--port", type=_port, default=8000, help="its port (default: 8000)")
+        parser.add_argument("--host", default="127.0.0.1", help="address of the web server")
+        parser.add_argument(
+            "--port", type=_port, default=8000, help="port of the web server (default: 8000)"
+        )
         parser.add_argument("--workers", type=_positive, help="tasks at a time (default: 4)")
-        parser.add_argument("--no-simulator", action="store_true", help="start no Coolify")
+        parser.add_argument("--no-simulator", action="store_true", help="do not simulate Coolify")
         parser.add_argument("--no-demo", action="store_true", help="send no demo bots")
         parser.add_argument(
             "--speed",
             type=_speed,
             default=20.0,
-            help="how many times faster than the real Coolify the simulator is (default: 20)",
+            help="how many times faster than a real Coolify the simulator runs (default: 20)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["no_simulator"] and not os.environ.get("COOLIFY_API_URL"):
             raise CommandError(
-                "--no-simulator leaves Botpool without a Coolify: set COOLIFY_API_URL to the "
-                "address of yours (https://…/api/v1), or leave the option out"
+                "--no-simulator needs a real Coolify: set COOLIFY_API_URL to its address "
+                "(https://…/api/v1), or omit the option"
             )
-        # Until the supervisor takes over, SIGTERM ends us as orderly as Ctrl-C does.
+        # Until the supervisor takes over, SIGTERM works like Ctrl-C.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             with ExitStack() as stack:
-                lock = stack.enter_context(_only_start_here())
+                lock = stack.enter_context(_data_dir_locked())
                 check_port(host=options["host"], port=options["port"])
                 self._run(options, stack=stack, lock=lock)
         except KeyboardInterrupt:
@@ -74,16 +76,16 @@ class Command(BaseCommand):
         if settings.EMBEDDED_POSTGRES:
             server = stack.enter_context(postgres.running(settings.DATA_DIR))
         self._prepare_database()
-        watch = stack.enter_context(closing(WorkerWatch()))
+        watchdog = stack.enter_context(closing(WorkerWatchdog()))
         simulator = self._simulator(options)
         if simulator:
             simulator.write_address()
             stack.callback(simulator.forget_address)
         chosen = _environment(options, simulator=None)
         stack.enter_context(environment_shared(settings.DATA_DIR, chosen))
-        parts = _parts(options, simulator=simulator, watch=watch)
-        supervisor = Supervisor(parts, keep_open=lock)
-        supervisor.look_after = _Housekeeping(supervisor, server=server, options=options)
+        processes = _processes(options, simulator=simulator, watchdog=watchdog)
+        supervisor = Supervisor(processes, keep_open=lock)
+        supervisor.housekeeping = _Housekeeping(supervisor, server=server, options=options)
         supervisor.run()
 
     def _prepare_database(self) -> None:
@@ -92,7 +94,7 @@ class Command(BaseCommand):
             account = make_operator()
         connections.close_all()
         if account:
-            title = "First start. This is shown once, so write it down:"
+            title = "First start. Write this down, it is shown only once:"
             self.stdout.write(box(title, account))
             self.stdout.flush()
 
@@ -102,7 +104,7 @@ class Command(BaseCommand):
 
 
 class _Housekeeping:
-    """At each turn: PostgreSQL is there, and the address is told once it serves_http."""
+    """Revives PostgreSQL, and announces the address once the web server answers."""
 
     def __init__(
         self, supervisor: Supervisor, *, server: postgres.Server | None, options: dict[str, Any]
@@ -110,25 +112,25 @@ class _Housekeeping:
         self.supervisor = supervisor
         self.server = server
         self.host, self.port = options["host"], options["port"]
-        self.told = False
+        self.announced = False
         self.next_revival = 0.0
         self.next_probe = 0.0
 
     def __call__(self) -> None:
         if self.server and self.server.is_gone() and time.monotonic() >= self.next_revival:
             self._revive(self.server)
-        if not self.told and time.monotonic() >= self.next_probe:
-            self._tell_address()
+        if not self.announced and time.monotonic() >= self.next_probe:
+            self._announce_address()
 
-    def _tell_address(self) -> None:
-        self.told = serves_http(host=self.host, port=self.port)
+    def _announce_address(self) -> None:
+        self.announced = serves_http(host=self.host, port=self.port)
         self.next_probe = time.monotonic() + PAUSE_BETWEEN_PROBES
-        if self.told:
+        if self.announced:
             address = _address(self.host, self.port)
             self.supervisor.say(f"Botpool is at {address}/ (Ctrl-C stops it)")
 
     def _revive(self, server: postgres.Server) -> None:
-        self.supervisor.say("PostgreSQL is gone and is started again")
+        self.supervisor.say("PostgreSQL is gone: starting it again")
         try:
             server.revive()
         except postgres.PostgresError as error:
@@ -137,8 +139,8 @@ class _Housekeeping:
 
 
 @contextmanager
-def _only_start_here() -> Iterator[int]:
-    """Hold the data directory; the guard of a start that was killed lets go when all is ended."""
+def _data_dir_locked() -> Iterator[int]:
+    """Lock the data directory. The reaper of a killed `up` releases it when all has ended."""
     settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
     lock = open_lock(settings.DATA_DIR / LOCK)
     try:
@@ -149,20 +151,20 @@ def _only_start_here() -> Iterator[int]:
         os.close(lock)
 
 
-def _parts(
-    options: dict[str, Any], *, simulator: SimulatedCoolify | None, watch: WorkerWatch
-) -> list[Part]:
+def _processes(
+    options: dict[str, Any], *, simulator: SimulatedCoolify | None, watchdog: WorkerWatchdog
+) -> list[ManagedProcess]:
     environment = _environment(options, simulator=simulator)
-    parts = [simulator.part()] if simulator else []
-    parts += [
+    processes = [simulator.process()] if simulator else []
+    processes += [
         _web(options, environment=environment),
-        watched_worker(watch, environment=environment),
-        Part(name="ticker", command=_manage("ticker"), environment=environment),
+        watched_worker(watchdog, environment=environment),
+        ManagedProcess(name="ticker", command=_manage("ticker"), environment=environment),
     ]
     if simulator and not options["no_demo"]:
         endless = _manage("demo", "--bots", "0")
-        parts.append(Part(name="demo", command=endless, environment=environment))
-    return parts
+        processes.append(ManagedProcess(name="demo", command=endless, environment=environment))
+    return processes
 
 
 def _environment(options: dict[str, Any], *, simulator: SimulatedCoolify | None) -> dict[str, str]:
@@ -174,12 +176,12 @@ def _environment(options: dict[str, Any], *, simulator: SimulatedCoolify | None)
     return environment
 
 
-def _web(options: dict[str, Any], *, environment: dict[str, str]) -> Part:
+def _web(options: dict[str, Any], *, environment: dict[str, str]) -> ManagedProcess:
     gunicorn = [sys.executable, "-m", "gunicorn", "botpool.wsgi:application"]
     gunicorn += ["--bind", f"{in_url(options['host'])}:{options['port']}"]
     gunicorn += ["--workers", str(WEB_PROCESSES), "--graceful-timeout", "5"]
     gunicorn += ["--chdir", str(settings.BASE_DIR), "--no-control-socket", "--log-level", "warning"]
-    return Part(name="web", command=gunicorn, environment=environment)
+    return ManagedProcess(name="web", command=gunicorn, environment=environment)
 
 
 def _manage(*command: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Locks on files, which go away with the process that holds them, however that ends."""
+"""File locks, which are released when the process that holds them ends, however it ends."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor to lock; readable by all, so that another account can lock it too."""
+    """Open a file to lock. It is readable by all, because another account may lock it too."""
     return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
 
 

@@ -1,13 +1,13 @@
 """The embedded PostgreSQL: one server per data directory, shared by all processes that use it.
 
-Locks decide everything and process ids nothing, because a lock goes away with its holder,
-however that ends, and a process id may name a stranger after a restart. Four files in
+Everything is decided by locks, not by process ids. A lock goes away with its holder, however that
+ends; a process id may belong to an unrelated process after a restart. Four files in
 DATA_DIR/postgres are locked with flock(2):
 
-users.lock    shared by every process inside `running()`; who gets it alone is the last user
+users.lock    shared by every process inside `running()`; the last user can lock it exclusively
 start.lock    held while one process starts or stops the server
-server.lock   inherited by the server's processes; free means that none of them is left
-watchdog.lock held by the process that stops the server when its users were killed (watchdog.py)
+server.lock   inherited by the server's processes; free when none of them is left
+watchdog.lock held by the process that stops the server if its users were killed (watchdog.py)
 """
 
 import hashlib
@@ -35,12 +35,12 @@ from core.environment import BASE_DIR
 
 WATCHDOG = "botpool.runtime.postgres.watchdog"
 SUPERUSER_ACCOUNT = "nobody"  # PostgreSQL refuses to run as root
-PORT = "5432"  # only a part of the socket's name: the server listens on no TCP port
+PORT = "5432"  # names the socket only: the server listens on no TCP port
 LONGEST_SOCKET_PATH = 100  # the kernels' limits are 108 (Linux) and 104 (macOS)
 START_TIMEOUT = 120.0
 FAST_STOP_TIMEOUT = 15.0
 IMMEDIATE_STOP_TIMEOUT = 10.0
-LARGEST_LOG = 10_000_000  # bytes; the one before it is kept
+LARGEST_LOG = 10_000_000  # bytes; the previous log is kept
 
 PARAMETERS = {
     "listen_addresses": "''",
@@ -56,11 +56,11 @@ THROW_AWAY_PARAMETERS = {"fsync": "off", "synchronous_commit": "off", "full_page
 
 
 class PostgresError(Exception):
-    """The embedded PostgreSQL cannot be used; the message says why in one line."""
+    """The embedded PostgreSQL cannot be used; the one-line message says why."""
 
 
 def connection_settings(data_dir: Path) -> dict[str, str]:
-    """Django's settings for the database in `data_dir`, whether or not its server runs."""
+    """Return Django's settings for the database in `data_dir`; its server need not run."""
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": "botpool",
@@ -75,7 +75,7 @@ def connection_settings(data_dir: Path) -> dict[str, str]:
 def running(data_dir: Path, *, throw_away: bool = False) -> Iterator["Server"]:
     """Keep the server of `data_dir` running inside the block; the last user to leave stops it.
 
-    `throw_away` trades safety after a power cut for speed: for tests only.
+    `throw_away` trades safety after a power cut for speed. For tests only.
     """
     server = Server(data_dir)
     process = os.getpid()
@@ -83,12 +83,12 @@ def running(data_dir: Path, *, throw_away: bool = False) -> Iterator["Server"]:
     users = open_lock(server.home / "users.lock")
     try:
         share(users)
-        server.start_watchdog()  # before the start, in case that we are killed during it
+        server.start_watchdog()  # first, in case we are killed during the start
         with locked(server.home / "start.lock"):
             server.start(throw_away=throw_away)
         yield server
     finally:
-        if os.getpid() == process:  # a forked child that leaves the block is not its user
+        if os.getpid() == process:  # a forked child leaving the block is not a user
             with locked(server.home / "start.lock"):
                 if try_lock(users):
                     server.stop()
@@ -113,7 +113,7 @@ class Server:
 
     @property
     def account(self) -> pwd.struct_passwd:
-        """Who runs the server: we ourselves, or as root the owner of the data or `nobody`."""
+        """The account that runs the server: our own, or for root the data's owner or `nobody`."""
         if os.geteuid() != 0:
             return pwd.getpwuid(os.geteuid())
         owner = (self.cluster if self.cluster.exists() else self.data_dir).stat().st_uid
@@ -124,7 +124,7 @@ class Server:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             if not self.home.exists():
                 self.home.mkdir(mode=0o711, exist_ok=True)
-                self.home.chmod(0o711)  # whatever the umask: another account may have to pass
+                self.home.chmod(0o711)  # despite the umask: another account may need to enter
             os.close(open_lock(self.home / "users.lock"))
         except OSError as error:
             raise PostgresError(f"Cannot use {error.filename}: {error.strerror}") from error
@@ -142,9 +142,9 @@ class Server:
         self._wait_until_ready()
 
     def start_watchdog(self) -> None:
-        """Start the process that stops the server after its last user, unless there is one."""
+        """Start the process that stops the server after its last user, unless it runs already."""
         if is_free(self.home / "watchdog.lock"):
-            # The shell ends at once, so that the watchdog is no child of ours and outlives us.
+            # The shell exits at once, so the watchdog is not our child and outlives us.
             script = '"$@" </dev/null >/dev/null 2>&1 &'
             watchdog = [sys.executable, "-m", WATCHDOG, str(self.data_dir)]
             subprocess.run(  # noqa: S603 (ourselves)
@@ -155,7 +155,7 @@ class Server:
             )
 
     def revive(self) -> None:
-        """Start it again, as one of its users, if it was killed; costs next to nothing if not."""
+        """Start the server again if it was killed. Only for its users; cheap to call."""
         if self.is_gone():
             with locked(self.home / "start.lock"):
                 self.start(throw_away=False)
@@ -183,7 +183,7 @@ class Server:
             if not wait_for(
                 lambda: try_lock(lock) or self.accepts_connections(), timeout=START_TIMEOUT
             ):
-                raise PostgresError(f"An old PostgreSQL does not let go of {self.cluster}")
+                raise PostgresError(f"An old PostgreSQL process still uses {self.cluster}")
             if try_lock(lock):
                 self._remove_stale_pid_files()
                 self._keep_log_small()
@@ -194,7 +194,7 @@ class Server:
             os.close(lock)
 
     def _remove_stale_pid_files(self) -> None:
-        """A zombie or a stranger with the same process id would keep the server from starting."""
+        """A zombie or unrelated process with the same id would keep the server from starting."""
         (self.cluster / "postmaster.pid").unlink(missing_ok=True)
         (self.socket_dir / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
 
@@ -213,10 +213,10 @@ class Server:
         return (causes or lines or ["no log"])[-1]
 
     def _initialise(self, *, throw_away: bool) -> None:
-        """Make the cluster beside its place and move it there, so that no half of one is found."""
+        """Create the cluster under another name and rename it: a half-made one is never used."""
         for left_over in self.home.glob("new-*"):
             shutil.rmtree(left_over, ignore_errors=True)
-        # A name of its own: initdb of a killed start may still be writing into another one.
+        # A new name each time: the initdb of a killed start may still be writing.
         fresh = self.home / f"new-{secrets.token_hex(4)}"
         self._own_directory(fresh)
         options = ["--username=botpool", "--auth=trust", "--encoding=UTF8", "--locale=C"]
@@ -237,25 +237,25 @@ class Server:
         conf.chmod(0o644)
 
     def _own_directory(self, directory: Path) -> None:
-        """Make `directory` for the server's account alone, or refuse one that a stranger made."""
+        """Create `directory` for the server's account, or refuse one that another user owns."""
         if not directory.exists():
             directory.mkdir(mode=0o700)
             os.chown(directory, self.account.pw_uid, self.account.pw_gid)
         if directory.is_symlink() or directory.stat().st_uid != self.account.pw_uid:
-            raise PostgresError(f"{directory} belongs to somebody else: remove it and try again")
+            raise PostgresError(f"{directory} belongs to another user: remove it and try again")
 
     def _check_version(self) -> None:
         found = (self.cluster / "PG_VERSION").read_text().strip()
         if found != "18":
-            raise PostgresError(f"{self.cluster} is of PostgreSQL {found}; this Botpool needs 18")
+            raise PostgresError(f"{self.cluster} is from PostgreSQL {found}; Botpool needs 18")
 
     def _check_reachable(self) -> None:
         for path in (self.home, _binary("postgres")):
             for place in [*reversed(path.parents), path]:
                 if not self._may_enter(place):
                     raise PostgresError(
-                        f"PostgreSQL runs as '{self.account.pw_name}', who may not enter {place}: "
-                        f"chmod o+x {place}, or set BOTPOOL_DATA_DIR to another place"
+                        f"PostgreSQL runs as '{self.account.pw_name}', which cannot enter {place}: "
+                        f"run chmod o+x {place}, or set BOTPOOL_DATA_DIR elsewhere"
                     )
 
     def _may_enter(self, place: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The process that stops the embedded PostgreSQL once its last user is gone, killed ones included.
+"""Stops the embedded PostgreSQL once its last user is gone, even if that user was killed.
 
 python -m botpool.runtime.postgres.watchdog DATA_DIR
 """
@@ -13,13 +13,13 @@ from botpool.runtime.postgres.server import Server
 
 def wait_and_stop(data_dir: Path) -> None:
     server = Server(data_dir)
-    duty = open_lock(server.home / "watchdog.lock")
-    if not try_lock(duty):
+    own_lock = open_lock(server.home / "watchdog.lock")
+    if not try_lock(own_lock):
         return
     with locked(server.home / "users.lock"):
         with locked(server.home / "start.lock"):
             server.stop()
-        os.close(duty)  # before the next user may enter, so that it starts a new watchdog
+        os.close(own_lock)  # before the next user enters, which then starts a new watchdog
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def new_dir() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def data_dir() -> Iterator[Path]:
-    """One that was started before, which is a good deal faster."""
+    """A directory that was started before, because the first start is slow."""
     with new_data_dir() as directory:
         with postgres.running(directory, throw_away=True):
             pass
@@ -82,7 +82,7 @@ def start_user(data_dir: Path) -> subprocess.Popen:
     )
 
 
-def test_it_is_postgresql_18_in_utc_and_safe_after_a_power_cut(data_dir):
+def test_it_runs_postgresql_18_in_utc_and_survives_power_cuts(data_dir):
     with postgres.running(data_dir):
         assert ask(data_dir, "SELECT current_setting('server_version_num')::int / 10000") == 18
         assert ask(data_dir, "SELECT current_setting('timezone')") == "UTC"
@@ -90,26 +90,26 @@ def test_it_is_postgresql_18_in_utc_and_safe_after_a_power_cut(data_dir):
         assert ask(data_dir, "SELECT current_setting('listen_addresses')") == ""
 
 
-def test_a_throw_away_server_does_not_wait_for_the_disk(data_dir):
+def test_a_throw_away_server_does_not_sync_to_disk(data_dir):
     with postgres.running(data_dir, throw_away=True):
         assert ask(data_dir, "SELECT current_setting('fsync')") == "off"
 
 
-def test_connection_settings_touch_nothing(tmp_path):
+def test_connection_settings_create_nothing(tmp_path):
     settings = postgres.connection_settings(tmp_path / "nowhere")
 
     assert settings["HOST"].startswith("/")
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_it_keeps_data_from_one_start_to_the_next(data_dir):
+def test_data_survives_a_restart(data_dir):
     with postgres.running(data_dir, throw_away=True):
         do(data_dir, "CREATE TABLE IF NOT EXISTS kept AS SELECT 42 AS answer")
     with postgres.running(data_dir, throw_away=True):
         assert ask(data_dir, "SELECT answer FROM kept") == 42
 
 
-def test_only_its_own_account_may_use_the_socket(data_dir):
+def test_only_its_own_account_can_use_the_socket(data_dir):
     with postgres.running(data_dir, throw_away=True):
         assert Server(data_dir).socket_dir.stat().st_mode & 0o077 == 0
 
@@ -123,7 +123,7 @@ def test_the_last_user_stops_it(data_dir):
 
 
 @pytest.mark.slow
-def test_five_starts_at_once_make_one_server(new_dir):
+def test_five_simultaneous_starts_share_one_server(new_dir):
     users = [start_user(new_dir) for _ in range(5)]
     servers = {user.stdout.readline().strip() for user in users if user.stdout}
     for user in users:
@@ -161,19 +161,19 @@ def test_a_user_revives_a_server_that_was_killed(data_dir):
         assert ask(data_dir, "SELECT 1") == 1
 
 
-def test_it_does_not_believe_a_stale_pid_file(data_dir):
+def test_it_ignores_a_stale_pid_file(data_dir):
     with postgres.running(data_dir, throw_away=True):
         pass
-    with subprocess.Popen(["sleep", "60"]) as stranger:
+    with subprocess.Popen(["sleep", "60"]) as unrelated:
         pid_file = Server(data_dir).cluster / "postmaster.pid"
-        pid_file.write_text(f"{stranger.pid}\n{pid_file.parent}\n1\n5432\n/tmp\n\n0 0\nready\n")
+        pid_file.write_text(f"{unrelated.pid}\n{pid_file.parent}\n1\n5432\n/tmp\n\n0 0\nready\n")
         with postgres.running(data_dir, throw_away=True):
             assert ask(data_dir, "SELECT 1") == 1
-        assert stranger.poll() is None
-        stranger.kill()
+        assert unrelated.poll() is None
+        unrelated.kill()
 
 
-def test_half_of_a_first_start_is_thrown_away(new_dir):
+def test_it_discards_an_interrupted_first_start(new_dir):
     half = new_dir / "postgres" / "new-half"
     half.mkdir(parents=True)
     (new_dir / "postgres").chmod(0o711)
@@ -184,7 +184,7 @@ def test_half_of_a_first_start_is_thrown_away(new_dir):
     assert not half.exists()
 
 
-def test_a_log_that_grew_large_is_put_aside(data_dir):
+def test_it_rotates_a_large_log(data_dir):
     log = Server(data_dir).log
     with log.open("r+b") as file:
         file.truncate(postgres.LARGEST_LOG + 1)
@@ -202,34 +202,34 @@ def test_a_long_path_gets_a_short_socket(new_dir):
     server.socket_dir.rmdir()
 
 
-def test_a_socket_directory_made_by_a_stranger_is_refused(new_dir):
+def test_it_refuses_a_socket_directory_of_another_user(new_dir):
     deep = new_dir / ("long" * 30)
     deep.mkdir()
     trap = Server(deep).socket_dir
     trap.symlink_to(new_dir)
     try:
-        with pytest.raises(PostgresError, match="belongs to somebody else"):
+        with pytest.raises(PostgresError, match="belongs to another user"):
             postgres.running(deep, throw_away=True).__enter__()
     finally:
         trap.unlink()
 
 
-def test_data_of_another_version_is_refused_in_one_line(new_dir):
+def test_it_refuses_data_of_another_version(new_dir):
     cluster = Server(new_dir).cluster
     cluster.mkdir(parents=True)
     cluster.parent.chmod(0o711)
     (cluster / "PG_VERSION").write_text("15\n")
-    with pytest.raises(PostgresError, match="PostgreSQL 15; this Botpool needs 18"):
+    with pytest.raises(PostgresError, match="PostgreSQL 15; Botpool needs 18"):
         postgres.running(new_dir).__enter__()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as somebody else")
-def test_a_directory_closed_to_its_account_is_named_in_one_line(new_dir):
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL under another account")
+def test_it_names_a_directory_that_its_account_cannot_enter(new_dir):
     closed = new_dir / "closed"
     closed.mkdir(mode=0o700)
     inside = closed / "data"
     inside.mkdir()
-    with pytest.raises(PostgresError, match=f"may not enter {closed}: chmod o.x {closed}"):
+    with pytest.raises(PostgresError, match=f"cannot enter {closed}: run chmod o.x {closed}"):
         postgres.running(inside).__enter__()
 
 
@@ -246,13 +246,13 @@ with postgres.running(Path(sys.argv[1]), throw_away=True) as server:
 """
 
 
-def test_a_forked_child_that_leaves_the_block_stops_nothing(data_dir):
+def test_a_forked_child_leaving_the_block_does_not_stop_the_server(data_dir):
     words = [sys.executable, "-c", FORKING_USER, str(data_dir)]
-    told = subprocess.run(words, cwd=ROOT, env=environment(data_dir), capture_output=True)
+    done = subprocess.run(words, cwd=ROOT, env=environment(data_dir), capture_output=True)
 
-    assert told.stdout == b"running\n"
+    assert done.stdout == b"running\n"
 
 
-def test_ctrl_c_in_the_terminal_does_not_reach_it(data_dir):
+def test_ctrl_c_in_the_terminal_does_not_reach_the_server(data_dir):
     with postgres.running(data_dir, throw_away=True):
         assert os.getsid(postmaster(data_dir)) != os.getsid(0)

@@ -24,7 +24,7 @@ from tests.processes import (
 
 pytestmark = pytest.mark.slow
 
-# The limit is also how long a cluster may take to begin, which a busy machine draws out.
+# The limit also covers a cluster's start, which is slow on a busy machine.
 QUICK = {"WORKER_SILENCE_LIMIT": "10000", "WORKER_HEARTBEAT_INTERVAL": "500"}
 
 
@@ -43,46 +43,46 @@ def data_dir() -> Iterator[Path]:
         yield directory
 
 
-# --- One that runs ---
+# --- While it runs ---
 
 
-def test_it_tells_where_it_is(up):
+def test_it_announces_its_address(up):
     line = f"Botpool is at http://127.0.0.1:{up.port}/"
     wait_until(lambda: line in up.output, what="the address")
 
 
-def test_the_first_start_shows_the_operator_and_a_key(up):
+def test_the_first_start_shows_the_operator_account(up):
     wait_until(lambda: "│ password  " in up.output, what="the password")
     assert "│ name      operator" in up.output
 
 
-def test_other_shells_find_the_simulator_and_strangers_do_not(up):
+def test_only_its_owner_can_read_the_simulators_address(up):
     file = up.data_dir / "simulator.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_other_shells_know_what_it_was_started_with_and_strangers_do_not(up):
+def test_commands_in_other_shells_share_its_environment(up):
     status = Program("pool_status", "--json", env=environment(up.data_dir))
     assert status.wait() == 0, status.output
     assert json.loads(status.output)["pools"]["zoom"]["maximum"] == 5
     assert stat.S_IMODE((up.data_dir / "up.json").stat().st_mode) == 0o600
 
 
-def test_other_shells_know_the_address_that_it_chose(up):
+def test_commands_in_other_shells_know_its_address(up):
     up.wait_until_ready()
     doctor = Program("doctor", env=environment(up.data_dir))
     doctor.wait()
     assert f"ok     public address: http://127.0.0.1:{up.port} answers" in doctor.lines
 
 
-def test_a_second_one_in_the_same_directory_is_refused(up):
+def test_a_second_up_in_the_same_directory_is_refused(up):
     second = Up(up.data_dir)
 
     assert second.wait() == 1
     assert second.output.endswith(f"Botpool already runs in {up.data_dir} (BOTPOOL_DATA_DIR)")
 
 
-def test_a_part_that_dies_is_started_again(up):
+def test_a_process_that_dies_is_restarted(up):
     wait_until(lambda: up.part("ticker"), what="a ticker")
     ticker = up.part("ticker")
     ticker.kill()
@@ -92,19 +92,19 @@ def test_a_part_that_dies_is_started_again(up):
     up.wait_until_ready()
 
 
-def test_postgresql_is_started_again_when_it_is_killed(up):
+def test_postgresql_is_restarted_when_it_is_killed(up):
     up.postmaster().kill()
 
-    wait_until(lambda: "PostgreSQL is gone and is started again" in up.output, what="the notice")
+    wait_until(lambda: "PostgreSQL is gone: starting it again" in up.output, what="the notice")
     up.wait_until_ready()
 
 
-def test_a_frozen_cluster_is_replaced_and_a_task_sent_meanwhile_is_run(up, tmp_path):
+def test_a_frozen_cluster_is_replaced_and_waiting_tasks_run(up, tmp_path):
     main, (*_, monitor, pusher) = whole_cluster(up)
     task = f"'os.mkdir', {str(tmp_path / 'ran')!r}"
     kill_until_replaced(up, main, keep=[monitor, pusher], meanwhile=lambda: send_task(up, task))
 
-    wait_until((tmp_path / "ran").exists, what="the task is run")
+    wait_until((tmp_path / "ran").exists, what="the task ran")
     wait_until(lambda: not is_alive(main), what="the old cluster is gone")
     up.wait_until_ready()
 
@@ -116,7 +116,7 @@ def test_a_cluster_whose_monitor_was_killed_is_replaced(up):
     up.wait_until_ready()
 
 
-def test_a_worker_of_its_own_leaves_nothing_behind_when_it_is_killed(up):
+def test_a_killed_worker_leaves_no_process_behind(up):
     worker = Program("worker", env=environment(up.data_dir, **QUICK))
     parent = psutil.Process(worker.process.pid)
     wait_until(lambda: len(parent.children(recursive=True)) > 5, what="its cluster runs")
@@ -126,20 +126,20 @@ def test_a_worker_of_its_own_leaves_nothing_behind_when_it_is_killed(up):
     wait_until(lambda: not any(is_alive(process) for process in started), what="all are gone")
 
 
-def test_a_worker_whose_supervisor_and_guard_are_killed_together_ends_by_itself(up):
+def test_a_cluster_ends_by_itself_when_supervisor_and_reaper_are_killed(up):
     worker = Program("worker", env=environment(up.data_dir, **QUICK))
     parent = psutil.Process(worker.process.pid)
     wait_until(lambda: len(parent.children(recursive=True)) > 5, what="its cluster runs")
     parent.suspend()
     started = parent.children(recursive=True)
-    [guard] = guards_of(parent.pid)
-    guard.kill()
+    [reaper] = reapers_of(parent.pid)
+    reaper.kill()
     worker.kill()
 
     wait_until(lambda: not any(is_alive(process) for process in started), what="all are gone")
 
 
-def guards_of(supervisor: int) -> list[psutil.Process]:
+def reapers_of(supervisor: int) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(supervisor).children():
         with suppress(psutil.NoSuchProcess):
@@ -155,10 +155,10 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def whole_cluster(up: Up) -> tuple[psutil.Process, list[psutil.Process]]:
-    """A cluster's main process, and its two workers, monitor and pusher, as they were begun."""
+    """A cluster's main process, and its two workers, monitor and pusher in order of start."""
     found: list[tuple[psutil.Process, list[psutil.Process]]] = []
 
-    def look() -> bool:
+    def cluster_is_complete() -> bool:
         main = up.part("qcluster")
         children = sentinels_children(main) if main else []
         if main and len(children) == 4:
@@ -166,7 +166,7 @@ def whole_cluster(up: Up) -> tuple[psutil.Process, list[psutil.Process]]:
         return bool(found)
 
     up.wait_until_ready()
-    wait_until(look, what="a cluster")
+    wait_until(cluster_is_complete, what="a cluster")
     return found[0]
 
 
@@ -184,20 +184,19 @@ def kill_until_replaced(
     keep: list[psutil.Process],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Kill the others, and what the sentinel makes in their stead, until the cluster is replaced.
+    """Kill the other processes, and those that replace them, until the cluster is replaced.
 
-    Harm is done once one is hit that waits for something to do, for it then holds the lock of its
-    queue. Which of the complaints comes first depends on where the others were at that moment:
-    each has its own test in test_worker.py.
+    Only killing an idle process freezes the cluster, because it holds the lock of its queue. The
+    reason of the replacement depends on timing; test_worker.py tests each reason.
     """
-    told = len(up.lines)
+    lines_before = len(up.lines)
 
     def hit_and_replaced() -> bool:
         for child in sentinels_children(main):
             if child not in keep:
                 with suppress(psutil.NoSuchProcess):
                     child.kill()
-        return any("worker is replaced: " in line for line in up.lines[told:])
+        return any("replacing worker: " in line for line in up.lines[lines_before:])
 
     hit_and_replaced()
     meanwhile()
@@ -210,10 +209,10 @@ def send_task(up: Up, arguments: str) -> None:
     assert program.wait() == 0, program.output
 
 
-# --- Beginning and end ---
+# --- Start and stop ---
 
 
-def test_a_port_in_use_is_one_line_and_nothing_is_started(data_dir):
+def test_a_port_in_use_is_reported_and_nothing_starts(data_dir):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         program = Program("up", "--port", str(port), env=environment(data_dir))
@@ -225,14 +224,14 @@ def test_a_port_in_use_is_one_line_and_nothing_is_started(data_dir):
     assert not (data_dir / "postgres").exists()
 
 
-def test_a_port_that_cannot_be_is_refused(data_dir):
+def test_an_invalid_port_is_refused(data_dir):
     program = Program("up", "--port", "99999", env=environment(data_dir))
 
     assert program.wait() == 2
     assert program.output.endswith("'99999' is not a whole number from 1 to 65535")
 
 
-def test_without_a_simulator_it_wants_to_know_which_coolify(data_dir):
+def test_without_a_simulator_it_requires_coolifys_address(data_dir):
     program = Program("up", "--no-simulator", env=environment(data_dir))
 
     assert program.wait() == 1
@@ -241,9 +240,9 @@ def test_without_a_simulator_it_wants_to_know_which_coolify(data_dir):
     assert not (data_dir / "postgres").exists()
 
 
-def test_ctrl_c_ends_everything(data_dir):
+def test_ctrl_c_stops_everything(data_dir):
     up = Up(data_dir)
-    wait_until(lambda: up.part("qcluster") and up.part("gunicorn"), what="the parts run")
+    wait_until(lambda: up.part("qcluster") and up.part("gunicorn"), what="its processes run")
     up.press_ctrl_c()
 
     assert up.wait() == 0
@@ -252,7 +251,7 @@ def test_ctrl_c_ends_everything(data_dir):
     assert not (data_dir / "up.json").exists()
 
 
-def test_kill_9_at_any_moment_leaves_nothing_behind_and_the_next_start_works(data_dir):
+def test_kill_9_leaves_no_process_behind_and_the_next_start_works(data_dir):
     chance = random.Random(20)
     for _ in range(3):
         up = Up(data_dir)
@@ -269,15 +268,16 @@ def test_kill_9_at_any_moment_leaves_nothing_behind_and_the_next_start_works(dat
     assert up.stop() == 0
 
 
-# --- The supervisor by itself ---
+# --- The supervisor alone ---
 
 STUBBORN = """
 import sys, time
 from botpool.runtime import supervisor
-from botpool.runtime.process import Part
+from botpool.runtime.process import ManagedProcess
 supervisor.GRACE = 1.0
 deaf = "trap '' TERM; sleep 1000 & echo ready; wait; sleep 1000"
-supervisor.Supervisor([Part(name="deaf", command=["/bin/sh", "-c", deaf])]).run()
+process = ManagedProcess(name="deaf", command=["/bin/sh", "-c", deaf])
+supervisor.Supervisor([process]).run()
 """
 
 
@@ -293,7 +293,7 @@ def start_stubborn(data_dir: Path) -> subprocess.Popen:
     return process
 
 
-def test_a_part_that_does_not_listen_is_killed_with_its_children(data_dir):
+def test_a_process_that_ignores_sigterm_is_killed_with_its_children(data_dir):
     with start_stubborn(data_dir) as process:
         process.terminate()
         assert process.wait(30) == 0
@@ -301,26 +301,26 @@ def test_a_part_that_does_not_listen_is_killed_with_its_children(data_dir):
     assert wait_until_nothing_is_left(data_dir) == []
 
 
-def test_the_guard_is_replaced_when_it_is_killed(data_dir):
+def test_a_killed_reaper_is_replaced(data_dir):
     with start_stubborn(data_dir) as process:
-        [guard] = guards_of(process.pid)
-        guard.kill()
-        wait_until(lambda: guards_of(process.pid) not in ([], [guard]), what="a new guard")
-        time.sleep(1)  # in which it is told of the groups
+        [reaper] = reapers_of(process.pid)
+        reaper.kill()
+        wait_until(lambda: reapers_of(process.pid) not in ([], [reaper]), what="a new reaper")
+        time.sleep(1)  # until the supervisor has reported its groups
         process.kill()
 
     assert wait_until_nothing_is_left(data_dir) == []
 
 
 CHATTY = """
-from botpool.runtime.process import Part
+from botpool.runtime.process import ManagedProcess
 from botpool.runtime.supervisor import Supervisor
 chat = "while true; do echo chat; sleep 0.1; done"
-Supervisor([Part(name="chatty", command=["/bin/sh", "-c", chat])]).run()
+Supervisor([ManagedProcess(name="chatty", command=["/bin/sh", "-c", chat])]).run()
 """
 
 
-def test_it_ends_when_nobody_reads_its_output_any_more(data_dir):
+def test_it_ends_when_its_output_is_closed(data_dir):
     words = [sys.executable, "-c", CHATTY]
     env = environment(data_dir)
     with subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE) as process:

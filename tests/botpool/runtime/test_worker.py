@@ -9,31 +9,31 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from botpool.runtime import watchdog as watching
-from botpool.runtime.watchdog import WorkerWatch, give_back_tasks
+from botpool.runtime import watchdog as module
+from botpool.runtime.watchdog import WorkerWatchdog, give_back_tasks
 from core.jobs.periodic import WORKER_HEARTBEAT, PeriodicWork
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def watch(settings, monkeypatch) -> Iterator[WorkerWatch]:
-    """Its clock stands still, however slow the machine is."""
-    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=lambda: 1_000_000.0))
+def watchdog(settings, monkeypatch) -> Iterator[WorkerWatchdog]:
+    """A watchdog whose clock stands still, because the machine may be slow."""
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 1_000_000.0))
     settings.WORKER_SILENCE_LIMIT = timedelta(seconds=30)
-    with closing(WorkerWatch()) as watch:
-        for name, value in watch.environment.items():
+    with closing(WorkerWatchdog()) as watchdog:
+        for name, value in watchdog.environment.items():
             monkeypatch.setenv(name, value)
-        yield watch
+        yield watchdog
 
 
-def let_pass(watch: WorkerWatch, seconds: float) -> None:
-    """As if the last word of a worker were so long ago."""
-    watch._listen()
-    watch.last_heard -= seconds
-    watch.tasks_begun = {pid: begin - seconds for pid, begin in watch.tasks_begun.items()}
-    if watch.unacknowledged_since is not None:
-        watch.unacknowledged_since -= seconds
+def let_pass(watchdog: WorkerWatchdog, seconds: float) -> None:
+    """Move everything the watchdog has heard into the past."""
+    watchdog._listen()
+    watchdog.last_heard -= seconds
+    watchdog.tasks_begun = {pid: begin - seconds for pid, begin in watchdog.tasks_begun.items()}
+    if watchdog.unacknowledged_since is not None:
+        watchdog.unacknowledged_since -= seconds
 
 
 def heartbeat(*, asked: float | None = None, finished: float | None = None) -> None:
@@ -45,108 +45,108 @@ def heartbeat(*, asked: float | None = None, finished: float | None = None) -> N
     )
 
 
-def test_a_silent_cluster_whose_heartbeat_waits_is_frozen(watch):
+def test_a_silent_cluster_whose_heartbeat_waits_is_frozen(watchdog):
     heartbeat(asked=31)
-    let_pass(watch, 33)
+    let_pass(watchdog, 33)
 
-    assert watch.complaint() == "frozen, no task was run for 33 s while the heartbeat waited"
+    assert watchdog.complaint() == "frozen: no task ran for 33 s while the heartbeat waited"
 
 
-def test_a_cluster_has_time_to_start(watch):
+def test_a_cluster_has_time_to_start(watchdog):
     heartbeat(asked=1000)
-    let_pass(watch, 29)
+    let_pass(watchdog, 29)
 
-    assert watch.complaint() is None
+    assert watchdog.complaint() is None
 
 
-def test_a_cluster_that_runs_tasks_is_not_frozen_however_long_the_queue(watch):
+def test_a_cluster_that_runs_tasks_is_not_frozen_however_long_the_queue(watchdog):
     heartbeat(asked=1000)
-    let_pass(watch, 33)
-    watching._tell_end()
+    let_pass(watchdog, 33)
+    module._report_end()
 
-    assert watch.complaint() is None
+    assert watchdog.complaint() is None
 
 
-def test_a_cluster_in_the_middle_of_a_long_task_is_not_frozen(watch):
+def test_a_cluster_in_the_middle_of_a_long_task_is_not_frozen(watchdog):
     heartbeat(asked=1000)
-    watching._tell_begin()
-    let_pass(watch, 50)
+    module._report_begin()
+    let_pass(watchdog, 50)
 
-    assert watch.complaint() is None
+    assert watchdog.complaint() is None
 
 
-def test_a_task_whose_worker_is_dead_excuses_nobody(watch):
+def test_the_task_of_a_dead_worker_does_not_count_as_running(watchdog):
     heartbeat(asked=1000)
     child = os.fork()
     if child == 0:
-        watching._tell_begin()
+        module._report_begin()
         os._exit(0)
     os.waitpid(child, 0)
-    let_pass(watch, 33)
+    let_pass(watchdog, 33)
 
-    assert watch.complaint() is not None
+    assert watchdog.complaint() is not None
 
 
-def test_silence_is_held_against_nobody_while_no_heartbeat_waits(watch):
+def test_silence_is_harmless_while_no_heartbeat_waits(watchdog):
     heartbeat(finished=1000)
-    let_pass(watch, 1000)
+    let_pass(watchdog, 1000)
 
-    assert watch.complaint() is None
+    assert watchdog.complaint() is None
 
 
-def test_a_database_that_is_away_is_held_against_nobody(watch, monkeypatch):
+def test_a_cluster_is_not_replaced_while_the_database_is_away(watchdog, monkeypatch):
     from django.db import connection
 
     heartbeat(asked=1000)
-    let_pass(watch, 1000)
+    let_pass(watchdog, 1000)
     monkeypatch.setitem(connection.settings_dict, "PORT", "1")
 
-    assert watch.complaint() is None
+    assert watchdog.complaint() is None
 
 
-def test_a_cluster_that_others_leave_nothing_is_replaced_after_a_long_while(watch):
+def test_a_cluster_idle_for_long_while_others_work_is_replaced(watchdog):
     heartbeat(finished=2)
-    let_pass(watch, 200)
-    assert watch.complaint() is None
+    let_pass(watchdog, 200)
+    assert watchdog.complaint() is None
 
-    let_pass(watch, 200)
-    watch.next_look = 0.0
-    assert "perhaps frozen" in str(watch.complaint())
-
-
-def test_a_cluster_that_acknowledges_no_task_is_replaced(watch):
-    watching._tell_end()
-    let_pass(watch, 33)
-    watching._tell_begin()
-
-    assert watch.complaint() == "no task was acknowledged for 33 s"
+    let_pass(watchdog, 200)
+    watchdog.next_check = 0.0
+    assert "perhaps frozen" in str(watchdog.complaint())
 
 
-def test_a_cluster_that_acknowledges_its_tasks_is_left_alone(watch):
-    watching._tell_end()
-    watching._tell_acknowledged()
-    let_pass(watch, 33)
+def test_a_cluster_that_acknowledges_no_tasks_is_replaced(watchdog):
+    module._report_end()
+    let_pass(watchdog, 33)
+    module._report_begin()
 
-    assert watch.complaint() is None
+    assert watchdog.complaint() == "no task was acknowledged for 33 s"
 
 
-def test_a_new_cluster_begins_with_a_clean_slate(watch):
+def test_a_cluster_that_acknowledges_its_tasks_is_left_alone(watchdog):
+    module._report_end()
+    module._report_acknowledged()
+    let_pass(watchdog, 33)
+
+    assert watchdog.complaint() is None
+
+
+def test_a_new_cluster_starts_with_a_clean_slate(watchdog):
     heartbeat(asked=1000)
-    watching._tell_end()
-    let_pass(watch, 33)
+    module._report_end()
+    let_pass(watchdog, 33)
 
-    watch.cluster_starts()
+    watchdog.cluster_starts()
 
-    assert watch.complaint() is None
-
-
-def test_a_worker_does_not_mind_when_its_watch_is_gone(monkeypatch):
-    monkeypatch.setenv(watching.SOCKET_VARIABLE, "/nonexistent/socket")
-
-    watching._tell_begin()
+    assert watchdog.complaint() is None
 
 
-def test_tasks_that_a_dead_cluster_took_are_given_back():
+def test_a_worker_ignores_a_missing_watchdog(monkeypatch):
+    monkeypatch.setenv(module.SOCKET_VARIABLE, "/nonexistent/socket")
+
+    module._report_begin()
+
+
+def test_tasks_of_a_dead_cluster_are_given_back():
     now = timezone.now()
     OrmQ.objects.create(key="botpool", payload="taken long ago", lock=now + timedelta(seconds=200))
     OrmQ.objects.create(key="botpool", payload="just taken", lock=now + timedelta(seconds=299))
