@@ -1,7 +1,7 @@
 from django.db import migrations
 
-# What counting and pruning read history by. BRIN: a few pages for millions of rows, and next to
-# nothing for each row that is added.
+# Counting and pruning read history by age. BRIN indexes are tiny and cost almost nothing per
+# inserted row.
 INDEXES = {
     "event_by_age": "bots_botevent (at)",
     "transition_by_age": "slots_slottransition (at)",
@@ -20,7 +20,7 @@ def _index(name, columns):
 
 
 class Migration(migrations.Migration):
-    atomic = False  # indexes are made beside the running version, and that needs no transaction
+    atomic = False  # CREATE INDEX CONCURRENTLY cannot run in a transaction
     dependencies = [
         ("botpool", "0003_tallies"),
         ("bots", "0004_request_names_webhooks_and_lists"),

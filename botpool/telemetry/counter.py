@@ -2,9 +2,9 @@ from django.db import models
 
 
 class Tally(models.Model):
-    """A count of what has happened since the beginning: it only ever grows.
+    """A counter of events since the beginning. It never decreases.
 
-    `labels` of a histogram hold the bucket's upper end as `le`; each bucket counts its own only.
+    For a histogram, `labels` holds the bucket's upper bound as `le`. Buckets are not cumulative.
     """
 
     name = models.CharField(max_length=100)
@@ -23,7 +23,7 @@ class Tally(models.Model):
 
 
 class TallyMark(models.Model):
-    """Up to when the rows of one kind of history are in the tallies; later ones are not yet."""
+    """The time up to which one kind of history has been counted."""
 
     source = models.CharField(max_length=40, primary_key=True)
     counted_until = models.DateTimeField(null=True)

@@ -1,9 +1,9 @@
-"""Counts history into tallies, so that a counter survives the pruning of what it counted.
+"""Adds history to counters, which survive the pruning of that history.
 
-Each kind of history is counted up to a moment, which is kept in the same transaction as the
-counts. Rows become visible when their transaction commits, and that may be later than the time
-they bear: so a pass counts only up to the beginning of the oldest transaction that is still open.
-Nothing is counted twice or left out, whoever counts and whenever it is killed.
+Each kind of history is counted up to a point in time, which is stored in the same transaction as
+the counts. A row becomes visible when its transaction commits, which may be later than the time in
+the row. A pass therefore stops at the start of the oldest open transaction. Nothing is counted
+twice or missed, whichever process counts and whenever it is killed.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from django.db import connection, transaction
 from botpool.telemetry.counter import TallyMark
 from core.sql import fetch_one
 
-# Seconds. From a slot handed over at once to a pull that takes as long as it may.
+# Seconds: from a slot assigned at once to a pull that takes as long as allowed.
 BUCKETS = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0]
 BUCKETS += [300.0, 420.0, 600.0, 900.0, 1500.0]
 
-# Five seconds, because a statement that has just begun may not show itself as open yet. And who
-# has read for a minute without writing has no row under way that bears an older time.
+# Five seconds, because a statement that has just begun may not show as open yet. A transaction
+# that has only read for a minute has no uncommitted row with an older time.
 _COUNTABLE_UNTIL = """
 SELECT least(clock_timestamp() - interval '5 seconds', min(xact_start)) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
     AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - interval '1 minute')
 """
 
-# `observed` gives a name, labels, and for a histogram the seconds that it took.
+# `observed` yields a name, labels and, for a histogram, seconds.
 _COUNT = """
 WITH observed (name, labels, seconds) AS ({observed}), placed AS (
     SELECT name, seconds, CASE WHEN seconds IS NULL THEN labels ELSE labels || jsonb_build_object(
@@ -63,8 +63,8 @@ SELECT CASE WHEN fresh.to_status = 'DEPLOYING' THEN 'bot_wait_seconds' ELSE 'bot
     jsonb_build_object('platform', platform),
     greatest(extract(epoch FROM fresh.at - began.at), 0)::float8
 FROM fresh CROSS JOIN LATERAL (
-    -- Where the waiting began: at the request, or when it had to be placed again. Where the
-    -- start began: at the hand-over of the slot.
+    -- A wait begins with the request, or when the bot has to be placed again. A start begins
+    -- when the bot gets a slot.
     SELECT at FROM bots_botevent AS earlier
     WHERE earlier.bot_id = fresh.bot_id AND earlier.id < fresh.id
         AND CASE WHEN fresh.to_status = 'DEPLOYING' THEN earlier.from_status IN ('', 'DEPLOYING')
@@ -130,7 +130,7 @@ SOURCES = (EVENTS, TRANSITIONS, DEPLOYMENTS, FINDINGS)
 
 
 def count_history() -> None:
-    """One pass over all that is new since the last."""
+    """Count everything that is new since the last pass."""
     for source in SOURCES:
         _count(source)
 

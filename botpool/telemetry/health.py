@@ -1,4 +1,4 @@
-"""What must be true before Botpool can serve: each check answers with a reason if it is not."""
+"""Readiness: each check returns a reason if Botpool cannot serve."""
 
 import logging
 
@@ -11,16 +11,16 @@ logger = logging.getLogger(__name__)
 
 
 def reasons_not_to_serve() -> dict[str, str]:
-    """The reasons by the name of the part; later parts are not asked when the database is away."""
+    """Return the reasons by component. Without a database, the others are not checked."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
         waiting = _waiting_migrations()
         return {"migrations": waiting} if waiting else reasons_of_processes()
     except Error as error:
-        # Whoever asks here may be anybody: where the server is and who we are there is not for all.
+        # Public endpoint: never leak hosts or users.
         logger.warning("PostgreSQL does not answer: %s", str(error).strip().splitlines()[0])
-        return {"database": "PostgreSQL does not answer; the log and manage.py doctor say why"}
+        return {"database": "PostgreSQL does not answer; see the log or run manage.py doctor"}
 
 
 def _waiting_migrations() -> str:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, read from PostgreSQL: the same from every process, however many run."""
+"""Metrics for Prometheus, read from PostgreSQL: every process gives the same answer."""
 
 import hmac
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from botpool.telemetry.counter_metrics import tallied_metrics
+from botpool.telemetry.counter_metrics import counter_metrics
 from botpool.telemetry.pool_metrics import pool_metrics
 from botpool.telemetry.process_metrics import machinery_metrics
 
@@ -26,7 +26,7 @@ class BotpoolCollector(Collector):
         yield GaugeMetricFamily(f"{PREFIX}up", "1 if the metrics could be read.", 1)
         yield from pool_metrics(PREFIX)
         yield from machinery_metrics(PREFIX)
-        yield from tallied_metrics(PREFIX)
+        yield from counter_metrics(PREFIX)
 
 
 @require_safe
@@ -34,7 +34,7 @@ class BotpoolCollector(Collector):
 def metrics(request: HttpRequest) -> HttpResponse:
     if settings.METRICS_TOKEN and not _has_token(request):
         return HttpResponse(
-            "The metrics need a token (METRICS_TOKEN).\n",
+            "Send METRICS_TOKEN as a Bearer token.\n",
             status=401,
             content_type="text/plain",
             headers={"WWW-Authenticate": "Bearer"},

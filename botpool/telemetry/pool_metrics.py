@@ -1,4 +1,4 @@
-"""How the pool stands at this moment: slots, bots, queue, deployments, findings, leases."""
+"""The current state of the pool: slots, bots, queue, deployments, findings, leases."""
 
 from collections.abc import Iterator
 
@@ -33,11 +33,11 @@ def _slots(prefix: str) -> Iterator[Metric]:
     labels = ["platform", "status"]
     count = GaugeMetricFamily(f"{prefix}slots", "Slots by status.", labels=labels)
     cordoned = GaugeMetricFamily(
-        f"{prefix}slots_cordoned", "Slots that are given to no further bot.", labels=labels
+        f"{prefix}slots_cordoned", "Cordoned slots, which take no more bots.", labels=labels
     )
     oldest = GaugeMetricFamily(
         f"{prefix}slot_oldest_seconds",
-        "For how long the slot that has been longest in this status has been in it.",
+        "Time that the oldest slot in this status has spent in it.",
         labels=labels,
     )
     known = {(row[0], row[1]): row[2:] for row in fetch_all(_SLOTS, {})}
@@ -51,10 +51,10 @@ def _slots(prefix: str) -> Iterator[Metric]:
 
 def _sizes(prefix: str) -> Iterator[Metric]:
     family = GaugeMetricFamily(
-        f"{prefix}pool_max_size", "How many slots the pool may have.", labels=["platform"]
+        f"{prefix}pool_max_size", "Maximum number of slots.", labels=["platform"]
     )
     paused = GaugeMetricFamily(
-        f"{prefix}pool_paused", "1 while an operator has it give out no slots.", labels=["platform"]
+        f"{prefix}pool_paused", "1 while an operator has paused the pool.", labels=["platform"]
     )
     sizes = pool_sizes()
     paused_now = set(paused_pools().values_list("platform", flat=True))
@@ -83,7 +83,7 @@ def _bots(prefix: str) -> Iterator[Metric]:
     yield family
 
 
-# The entry's own time is its place in line; since when the bot waits is the bot's.
+# The entry's time is its place in the queue; the bot's status_since is when its wait began.
 _QUEUE = """
 SELECT entry.platform, count(*),
     extract(epoch FROM clock_timestamp() - min(bot.status_since))::float8
@@ -94,11 +94,11 @@ GROUP BY entry.platform
 
 def _queue(prefix: str) -> Iterator[Metric]:
     length = GaugeMetricFamily(
-        f"{prefix}queue_length", "Bots that wait for a slot.", labels=["platform"]
+        f"{prefix}queue_length", "Bots waiting for a slot.", labels=["platform"]
     )
     oldest = GaugeMetricFamily(
         f"{prefix}queue_oldest_seconds",
-        "For how long the bot that has waited longest has waited.",
+        "Longest time that a bot has been waiting.",
         labels=["platform"],
     )
     known = {row[0]: row[1:] for row in fetch_all(_QUEUE, {})}
@@ -119,11 +119,11 @@ GROUP BY status
 
 def _deployments(prefix: str) -> Iterator[Metric]:
     active = GaugeMetricFamily(
-        f"{prefix}deployments_active", "Deployments that are not over.", labels=["status"]
+        f"{prefix}deployments_active", "Active deployments.", labels=["status"]
     )
     oldest = GaugeMetricFamily(
         f"{prefix}deployment_oldest_seconds",
-        "For how long the oldest of them has been in this status.",
+        "Time that the oldest active deployment has spent in this status.",
         labels=["status"],
     )
     known = {row[0]: row[1:] for row in fetch_all(_DEPLOYMENTS, {})}
@@ -139,7 +139,7 @@ _FINDINGS = "SELECT kind, count(*) FROM slots_finding WHERE ended_at IS NULL GRO
 
 def _findings(prefix: str) -> Iterator[Metric]:
     family = GaugeMetricFamily(
-        f"{prefix}findings_open", "What the reconciler sees and has not ended.", labels=["kind"]
+        f"{prefix}findings_open", "Open findings of the reconciler.", labels=["kind"]
     )
     known = dict(fetch_all(_FINDINGS, {}))
     for kind in FindingKind.values:
@@ -147,7 +147,7 @@ def _findings(prefix: str) -> Iterator[Metric]:
     yield family
 
 
-# By kind of lease and not by key: a series for each slot would be too many.
+# By kind, not by key: one series per slot would be too many.
 _LEASES = """
 SELECT split_part(key, ':', 1), sum(waits), sum(refusals), sum(takeovers),
     count(*) FILTER (WHERE holder <> '' AND expires_at > clock_timestamp()),
@@ -159,15 +159,17 @@ FROM slots_lease GROUP BY 1
 def _leases(prefix: str) -> Iterator[Metric]:
     labels = ["kind"]
     counters: list[CounterMetricFamily | GaugeMetricFamily] = [
-        CounterMetricFamily(f"{prefix}lease_waits", "Leases got after waiting.", labels=labels),
-        CounterMetricFamily(f"{prefix}lease_refusals", "Leases not got.", labels=labels),
         CounterMetricFamily(
-            f"{prefix}lease_takeovers", "Leases taken from a holder that was lost.", labels=labels
+            f"{prefix}lease_waits", "Leases acquired after waiting.", labels=labels
+        ),
+        CounterMetricFamily(f"{prefix}lease_refusals", "Leases not acquired.", labels=labels),
+        CounterMetricFamily(
+            f"{prefix}lease_takeovers", "Leases taken over from a lost holder.", labels=labels
         ),
     ]
     held = GaugeMetricFamily(f"{prefix}leases_held", "Leases held now.", labels=labels)
     longest = GaugeMetricFamily(
-        f"{prefix}lease_longest_hold_seconds", "The longest hold so far.", labels=labels
+        f"{prefix}lease_longest_hold_seconds", "Longest hold so far.", labels=labels
     )
     for kind, *values in fetch_all(_LEASES, {}):
         for family, value in zip([*counters, held, longest], values, strict=True):

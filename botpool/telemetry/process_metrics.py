@@ -1,4 +1,4 @@
-"""How the machinery does: ticker, workers, periodic work, tasks, Coolify's budget, PostgreSQL."""
+"""The state of ticker, workers, periodic work, tasks, Coolify's budget and PostgreSQL."""
 
 import logging
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ logger = logging.getLogger(__name__)
 def machinery_metrics(prefix: str) -> Iterator[Metric]:
     yield from _periodic(prefix)
     yield from _tasks(prefix)
-    yield from _signs_of_life(prefix)
+    yield from _liveness(prefix)
     yield from _budget(prefix, budget_report())
 
 
-# What has never been done is as old as the database: an age that is missing alarms nobody.
+# Work that never ran counts as old as the database: a missing age would trigger no alert.
 _SET_UP = "SELECT min(applied) FROM django_migrations"
 
 _PERIODIC = f"""
@@ -35,20 +35,19 @@ SELECT name,
     coalesce((error <> '')::int, 0)
 FROM unnest(%(works)s::text[]) AS works (name) LEFT JOIN botpool_periodicwork USING (name)
 ORDER BY name
-"""  # noqa: S608 (nothing of this comes from outside)
+"""  # noqa: S608 (no outside input)
 
 
 def _periodic(prefix: str) -> Iterator[Metric]:
-    """The lag of the reconciler and of every other periodic work."""
     families = [
         GaugeMetricFamily(f"{prefix}periodic_{name}", text, labels=["work"])
         for name, text in (
             (
                 "age_seconds",
-                "Since its last run that succeeded, or since the database was set up if none did.",
+                "Time since the last successful run, or since the database was set up.",
             ),
-            ("asked_seconds", "For how long a run has been asked for and not begun."),
-            ("duration_seconds", "How long the last run took."),
+            ("asked_seconds", "Time that a requested run has not started."),
+            ("duration_seconds", "Duration of the last run."),
             ("failing", "1 if the last run failed."),
         )
     ]
@@ -71,8 +70,12 @@ FROM botpool_periodicwork
 def _tasks(prefix: str) -> Iterator[Metric]:
     length, age = _waiting_in_redis() if settings.REDIS_URL else _waiting_in_postgres()
     if length is not None:
-        yield GaugeMetricFamily(f"{prefix}tasks_waiting", "Tasks that no worker has taken.", length)
-    yield GaugeMetricFamily(f"{prefix}task_oldest_seconds", "The age of the oldest of them.", age)
+        yield GaugeMetricFamily(
+            f"{prefix}tasks_waiting", "Tasks that no worker has taken yet.", length
+        )
+    yield GaugeMetricFamily(
+        f"{prefix}task_oldest_seconds", "Age of the oldest of these tasks.", age
+    )
 
 
 def _waiting_in_postgres() -> tuple[float, float]:
@@ -82,22 +85,24 @@ def _waiting_in_postgres() -> tuple[float, float]:
 
 
 def _waiting_in_redis() -> tuple[float | None, float]:
-    """Redis keeps no times: the age is that of the oldest run that was asked for. And with Redis
-    away nobody knows how many wait, which is no reason to tell nothing else."""
+    """Redis stores no times, so the age is that of the oldest requested run.
+
+    The number is None while Redis is away; the other metrics are served all the same.
+    """
     from redis import RedisError  # installed only where Redis is the broker
 
     row = fetch_one(_OLDEST_ASKED, {})
     try:
         length: float | None = float(get_broker().queue_size())
     except RedisError as error:
-        logger.warning("The metrics go without the number of waiting tasks: %s", error)
+        logger.warning("Metrics omit the number of waiting tasks: %s", error)
         length = None
     return length, row[0] if row else 0.0
 
 
-# Who wants a look soon empties `looked_at`, and a look that failed sets it: the containers' times
-# are those of looks that succeeded.
-_SIGNS_OF_LIFE = f"""
+# `looked_at` alone is not enough: a request for an observation clears it, and a failed observation
+# sets it. `container_seen_at` always comes from a successful one.
+_LIVENESS = f"""
 SELECT
     (SELECT coalesce(extract(epoch FROM clock_timestamp() - seen_at), 'Infinity')::float8
         FROM botpool_tickerlease),
@@ -116,36 +121,36 @@ SELECT
     (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
     current_setting('max_connections')::int,
     pg_database_size(current_database())
-"""  # noqa: S608 (nothing of this comes from outside)
+"""  # noqa: S608 (no outside input)
 
 
-def _signs_of_life(prefix: str) -> Iterator[Metric]:
-    row = fetch_one(_SIGNS_OF_LIFE, {})
+def _liveness(prefix: str) -> Iterator[Metric]:
+    row = fetch_one(_LIVENESS, {})
     assert row is not None
     seen, host, looked, failing, due, uncounted, connections, most, size = row
     leads = seen is not None and seen <= LEASE_TTL.total_seconds()
     ticker = GaugeMetricFamily(
-        f"{prefix}ticker_leader", "1 for the host whose ticker leads.", labels=["host"]
+        f"{prefix}ticker_leader", "1 for the host with the leading ticker.", labels=["host"]
     )
     ticker.add_metric([host if leads and host else "none"], float(leads))
     yield ticker
     for name, text, value in (
         (
             "watch_age_seconds",
-            "Since Coolify was last looked at with success, or since the first slot was made "
-            "if it never was.",
+            "Time since the last successful observation of Coolify, or since the first slot was "
+            "created.",
             looked,
         ),
-        ("watch_failing_seconds", "For how long looking at Coolify has failed.", failing),
-        ("webhooks_due", "Webhook deliveries that are not over.", due),
-        ("counters_age_seconds", "Up to how long ago the counters are complete.", uncounted),
+        ("watch_failing_seconds", "Time that observing Coolify has failed.", failing),
+        ("webhooks_due", "Unfinished webhook deliveries.", due),
+        ("counters_age_seconds", "How far the counters are behind.", uncounted),
         (
             "database_connections",
-            "Connections to this database, PgBouncer's included.",
+            "Connections to this database, including PgBouncer's.",
             connections,
         ),
-        ("database_max_connections", "How many PostgreSQL allows.", most),
-        ("database_bytes", "The size of the database.", size),
+        ("database_max_connections", "Connections that PostgreSQL allows.", most),
+        ("database_bytes", "Size of the database.", size),
     ):
         yield GaugeMetricFamily(f"{prefix}{name}", text, value or 0)
 
@@ -153,29 +158,32 @@ def _signs_of_life(prefix: str) -> Iterator[Metric]:
 def _budget(prefix: str, report: BudgetReport) -> Iterator[Metric]:
     yield _calls(prefix, report)
     left = GaugeMetricFamily(
-        f"{prefix}coolify_budget_left", "Calls that may be made at once.", labels=["class"]
+        f"{prefix}coolify_budget_left", "Calls that can be made right now.", labels=["class"]
     )
     for call_class, each in report.classes.items():
         left.add_metric([call_class], each.left)
     yield left
     for name, text, value in (
-        ("limit", "Calls a minute that Botpool allows itself.", report.limit),
-        ("spent", "Calls made within the last minute.", report.spent),
+        ("limit", "Calls per minute that Botpool allows itself.", report.limit),
+        ("spent", "Calls made in the last minute.", report.spent),
     ):
         yield GaugeMetricFamily(f"{prefix}coolify_budget_{name}", text, value)
     yield GaugeMetricFamily(
         f"{prefix}coolify_circuit_open",
-        "1 while Coolify is not called because it failed too often.",
+        "1 while Botpool does not call Coolify because it failed too often.",
         float(report.circuit != "closed"),
     )
     for name, text, total in (
-        ("pauses", "Pauses that Coolify asked for (429).", report.times_paused),
-        ("circuit_openings", "How often Coolify failed too often.", report.times_opened),
-        ("spent_by_others", "Calls of others on our account.", report.spent_by_others),
+        ("pauses", "Pauses requested by Coolify (429).", report.times_paused),
+        (
+            "circuit_openings",
+            "How often the circuit opened because Coolify failed too often.",
+            report.times_opened,
+        ),
+        ("spent_by_others", "Calls that others made on our account.", report.spent_by_others),
         (
             "time_held_back_seconds",
-            "For how long no call was made, because of pauses and an open circuit; counted when "
-            "they begin.",
+            "Time without calls because of pauses or an open circuit, counted when they begin.",
             report.seconds_held_back,
         ),
     ):
@@ -186,7 +194,7 @@ def _budget(prefix: str, report: BudgetReport) -> Iterator[Metric]:
 def _calls(prefix: str, report: BudgetReport) -> Metric:
     family = CounterMetricFamily(
         f"{prefix}coolify_calls",
-        "Calls to Coolify: granted, refused by the budget and why, or failed and how.",
+        "Calls to Coolify: granted, refused by the budget or failed, with the reason.",
         labels=["class", "call", "outcome", "reason"],
     )
     totals = {(call.call_class, call.name, call.outcome): call.total for call in report.calls}
@@ -195,8 +203,8 @@ def _calls(prefix: str, report: BudgetReport) -> Metric:
     return family
 
 
-# A rate misses the first of a series that begins with it. Of failures only those are there that
-# have happened: calls times kinds of errors would be too many.
+# rate() misses the first event of a new series, so every call has its series from the start.
+# Failures appear once they happen: a series for each call and kind of error would be too many.
 _NO_CALLS = {
     (call_class.value, name, outcome): 0
     for call_class, names in CALLS.items()
@@ -224,6 +232,6 @@ def _held_back(prefix: str) -> Metric:
     row = fetch_one(_HELD_BACK, {})
     return GaugeMetricFamily(
         f"{prefix}coolify_held_back_seconds",
-        "For how much longer no call is made, because of a pause or an open circuit.",
+        "Time until calls resume after a pause or an open circuit.",
         row[0] if row else 0.0,
     )

@@ -1,7 +1,7 @@
-"""What is kept, for how long, and how the rest is taken away: in small batches, by age.
+"""Retention: which history is kept for how long. The rest is deleted in small batches, by age.
 
-A bot that has not ended keeps all of its history, however old. What is counted into metrics goes
-only after it has been counted (botpool.telemetry.counters).
+A bot that has not ended keeps all its history, however old. History that metrics count is deleted
+only after it was counted (botpool.telemetry.counters).
 """
 
 import logging
@@ -16,28 +16,28 @@ from core.sql import fetch_one
 
 logger = logging.getLogger(__name__)
 
-# A worker's task may take a minute; what is left is the next run's.
+# Seconds. A task may take a minute; the next run deletes the rest.
 LONGEST_RUN = 20.0
-KEEP_WITHOUT_DEED = timedelta(days=1)
+KEEP_WITHOUT_REPAIR = timedelta(days=1)
 
 _COUNTED = """coalesce((
     SELECT min(counted_until) - interval '1 hour' FROM botpool_tallymark WHERE source = ANY(%s)
 ), '-infinity')"""
-_ITS_BOT_LIVES = """EXISTS (
+_BOT_IS_ACTIVE = """EXISTS (
     SELECT FROM bots_bot WHERE bots_bot.id = bot_id AND bots_bot.ended_at IS NULL
 )"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """One kind of history: which rows may go, and what goes with them."""
+    """One kind of history: which rows to delete, and what to delete with them."""
 
     name: str
-    keep: str  # the name of the setting
+    keep: str  # name of the setting
     table: str
-    old: str  # the condition; %(keep)s is how long they are kept
+    old: str  # condition; %(keep)s is the retention
     key: str = "id"
-    with_it: tuple[str, ...] = ()  # deletions that belong to the same statement, by `doomed`
+    with_it: tuple[str, ...] = ()  # deletions in the same statement, which use `doomed`
 
     @property
     def doomed(self) -> str:
@@ -47,7 +47,7 @@ class History:
     def parameters(self) -> dict[str, object]:
         return {
             "keep": getattr(settings, self.keep) if self.keep else timedelta(),
-            "without_deed": min(KEEP_WITHOUT_DEED, settings.KEEP_FINDINGS),
+            "without_repair": min(KEEP_WITHOUT_REPAIR, settings.KEEP_FINDINGS),
             "warm_for": settings.IMAGE_WARM_FOR,
             "batch": settings.PRUNE_BATCH,
         }
@@ -62,7 +62,7 @@ HISTORIES = (
         name="webhook deliveries",
         keep="KEEP_WEBHOOK_DELIVERIES",
         table="bots_webhookdelivery",
-        # Not of an open webhook, else its events would be noted, and sent, once more.
+        # An open webhook keeps them: its events would be noted and sent again.
         old="""due_at IS NULL AND created_at < clock_timestamp() - %(keep)s AND NOT EXISTS (
             SELECT FROM bots_webhook WHERE bots_webhook.id = webhook_id AND is_open
         )""",
@@ -97,21 +97,22 @@ HISTORIES = (
         keep="KEEP_TRANSITIONS",
         table="slots_slottransition",
         old=f"""at < least(clock_timestamp() - %(keep)s, {_counted("slot transitions")})
-            AND NOT {_ITS_BOT_LIVES}""",
+            AND NOT {_BOT_IS_ACTIVE}""",
     ),
     History(
         name="deployments",
         keep="KEEP_DEPLOYMENTS",
         table="slots_deployment",
         old=f"""ended_at < least(clock_timestamp() - %(keep)s, {_counted("deployments")})
-            AND NOT pulling AND NOT {_ITS_BOT_LIVES}""",
+            AND NOT pulling AND NOT {_BOT_IS_ACTIVE}""",
     ),
     History(
         name="findings",
         keep="KEEP_FINDINGS",
         table="slots_finding",
         old=f"""ended_at < least(
-            clock_timestamp() - CASE WHEN acted_at IS NULL THEN %(without_deed)s ELSE %(keep)s END,
+            clock_timestamp()
+                - CASE WHEN acted_at IS NULL THEN %(without_repair)s ELSE %(keep)s END,
             {_counted("findings")}
         )""",
     ),
@@ -122,19 +123,19 @@ HISTORIES = (
         old="stopped < clock_timestamp() - %(keep)s",
     ),
     History(
-        name="operators' actions",
+        name="operator actions",
         keep="KEEP_OPERATOR_ACTIONS",
         table="botpool_operatoraction",
         old="at < clock_timestamp() - %(keep)s",
     ),
     History(
-        name="actions in the admin",
+        name="admin actions",
         keep="KEEP_OPERATOR_ACTIONS",
         table="django_admin_log",
         old="action_time < clock_timestamp() - %(keep)s",
     ),
     History(
-        # Not used for as long as deployments are remembered, and no longer warm.
+        # Unused for as long as deployments are kept, and no longer warm.
         name="images",
         keep="KEEP_DEPLOYMENTS",
         table="slots_warmimage",
@@ -155,14 +156,14 @@ HISTORIES = (
 
 
 def run_pruning() -> None:
-    """The periodic work."""
+    """Prune as periodic work, and log what was deleted."""
     for name, count in prune():
         if count:
             logger.info("Pruned %d %s", count, name)
 
 
 def prune(*, longest: float = LONGEST_RUN) -> Iterator[tuple[str, int]]:
-    """Delete what is older than it is kept, for a limited time: how many of each kind."""
+    """Delete old history for a limited time; yield how much of each kind was deleted."""
     end = time.monotonic() + longest
     for history in HISTORIES:
         count = 0
@@ -174,7 +175,7 @@ def prune(*, longest: float = LONGEST_RUN) -> Iterator[tuple[str, int]]:
 
 
 def count_old() -> Iterator[tuple[str, int]]:
-    """What `prune` would delete now, if given the time."""
+    """Yield how much `prune` would delete now, given enough time."""
     for history in HISTORIES:
         sql = f"SELECT count(*) FROM ({history.doomed}) AS doomed"  # noqa: S608
         yield history.name, _number(sql, history)
@@ -182,14 +183,14 @@ def count_old() -> Iterator[tuple[str, int]]:
 
 def _prune_batch(history: History) -> int:
     companions = [f"gone_{n} AS ({sql})" for n, sql in enumerate(history.with_it)]
-    parts = [
-        # A row that somebody holds at this moment is left to the next batch.
+    clauses = [
+        # Rows that another process has locked are left to a later batch.
         f"doomed AS ({history.doomed} LIMIT %(batch)s FOR UPDATE SKIP LOCKED)",
         *companions,
         f"gone AS (DELETE FROM {history.table} USING doomed "  # noqa: S608
         f"WHERE {history.table}.{history.key} = doomed.id RETURNING 1)",
     ]
-    return _number(f"WITH {', '.join(parts)} SELECT count(*) FROM gone", history)  # noqa: S608
+    return _number(f"WITH {', '.join(clauses)} SELECT count(*) FROM gone", history)  # noqa: S608
 
 
 def _number(sql: str, history: History) -> int:

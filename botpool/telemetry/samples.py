@@ -1,4 +1,4 @@
-"""One row per platform and minute, from which the charts are drawn."""
+"""One row per platform and minute, the data of the charts."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from dashboard.models import PoolSample
 
 KEEP = timedelta(days=2)
 
-# Waits and starts are those that ended within the last five minutes: in one minute there are few.
+# Waits and starts that ended in the last five minutes, because one minute has too few.
 _SAMPLE = """
 WITH minute AS (SELECT date_trunc('minute', clock_timestamp()) AS began),
 starts AS (
@@ -62,7 +62,7 @@ ON CONFLICT (platform, minute) DO NOTHING
 
 
 def sample_pools() -> None:
-    """Write this minute's rows, once however often it is called, and drop the oldest."""
+    """Write this minute's rows, unless they exist, and delete the oldest ones."""
     with connection.cursor() as cursor:
         cursor.execute(_SAMPLE, {"platforms": Platform.values})
     PoolSample.objects.filter(minute__lt=Now() - KEEP).delete()

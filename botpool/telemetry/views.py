@@ -8,7 +8,7 @@ from botpool.telemetry.health import reasons_not_to_serve
 @require_safe
 @never_cache
 def healthz(request: HttpRequest) -> JsonResponse:
-    """This process is alive; whatever it depends on is the matter of readyz."""
+    """This process is alive. readyz checks what it depends on."""
     return JsonResponse({"alive": True})
 
 

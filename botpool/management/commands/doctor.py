@@ -9,8 +9,8 @@ from coolify.shared import shared_coolify
 
 class Command(BaseCommand):
     help = (
-        "Check database, migrations, worker, ticker, Coolify's address, the token's abilities, "
-        "version and limits. Says what to do about each fault; exit 1 if there is any."
+        "Check the database, migrations, worker, ticker, and Coolify's address, token, version and "
+        "limits. Print advice for each fault. The exit code is 1 if there is a fault."
     )
     requires_system_checks = []
 
@@ -23,9 +23,7 @@ class Command(BaseCommand):
         if faults:
             self.stdout.write(f"\n{faults} fault{'s' if faults > 1 else ''} found.")
             sys.exit(1)
-        self.stdout.write(
-            f"\nNo fault found, {skipped} not looked at." if skipped else "\nAll is well."
-        )
+        self.stdout.write(f"\nNo faults found, {skipped} skipped." if skipped else "\nAll is well.")
 
     def _show(self, diagnosis: Diagnosis) -> None:
         if diagnosis.healthy is not False:

@@ -1,4 +1,4 @@
-"""What surrounds a command and fails is told in one line."""
+"""Faults of the environment are reported in one line."""
 
 import subprocess
 import sys
@@ -34,28 +34,28 @@ def run(*words, data_dir, **variables):
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_a_database_that_lacks_tables_has_to_be_migrated(words, data_dir, empty):
+def test_a_database_without_tables_must_be_migrated(words, data_dir, empty):
     code, [line] = run(*words, data_dir=data_dir, DATABASE_URL=empty)
     assert code == 1
     assert line.endswith("run manage.py migrate")
 
 
 @pytest.mark.parametrize("words", [["pool_status"], ["create_api_key", "ada"]])
-def test_a_database_that_is_away_is_named_with_postgresqls_reason(words, data_dir):
+def test_an_unreachable_database_is_reported_with_postgresqls_reason(words, data_dir):
     code, [line] = run(*words, data_dir=data_dir, DATABASE_URL=AWAY)
     assert code == 1
     assert line.startswith("botpool: PostgreSQL: connection failed")
 
 
-def test_the_doctor_skips_what_needs_a_database_that_is_away(data_dir):
+def test_the_doctor_skips_checks_that_need_an_unreachable_database(data_dir):
     code, lines = run("doctor", data_dir=data_dir, DATABASE_URL=AWAY)
     assert code == 1
     assert lines[0].startswith("FAULT  database: connection failed")
-    assert "skip   worker, ticker and Coolify: not looked at, for that needs the database" in lines
+    assert "skip   worker, ticker and Coolify: these checks need the database" in lines
     assert lines[-1].endswith("faults found.")
 
 
-def test_the_doctor_counts_the_migrations_that_an_empty_database_lacks(data_dir, empty):
+def test_the_doctor_counts_missing_migrations(data_dir, empty):
     code, lines = run("doctor", data_dir=data_dir, DATABASE_URL=empty)
     assert code == 1
     [line] = [line for line in lines if line.startswith("FAULT  migrations: ")]
@@ -64,7 +64,7 @@ def test_the_doctor_counts_the_migrations_that_an_empty_database_lacks(data_dir,
 
 
 @pytest.mark.parametrize("command", ["showmigrations", "doctor"])
-def test_a_command_ends_quietly_when_nobody_reads_on(command, data_dir, empty):
+def test_a_command_ends_quietly_when_its_output_is_closed(command, data_dir, empty):
     words = [sys.executable, "manage.py", command]
     env = environment(data_dir, DATABASE_URL=empty)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

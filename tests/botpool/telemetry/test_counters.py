@@ -1,4 +1,4 @@
-"""Counting beside transactions that are still open."""
+"""Counting while other transactions are open."""
 
 import time
 
@@ -22,7 +22,7 @@ def requested() -> float:
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_an_event_that_commits_late_is_counted_all_the_same():
+def test_an_event_that_commits_late_is_still_counted():
     first, second = BotFactory.create_batch(2)
     parameters = connection.get_connection_params()
     wanted = {name: parameters[name] for name in ("dbname", "user", "host", "port")}
@@ -30,7 +30,7 @@ def test_an_event_that_commits_late_is_counted_all_the_same():
         late.execute(INSERT, [first.pk])
         with connection.cursor() as cursor:
             cursor.execute(INSERT, [second.pk])
-        time.sleep(6)  # longer than the margin of counting
+        time.sleep(6)  # longer than the margin of five seconds
         count_history()
         assert requested() == 0
     time.sleep(6)
@@ -39,7 +39,7 @@ def test_an_event_that_commits_late_is_counted_all_the_same():
 
 
 @pytest.mark.django_db
-def test_it_keeps_up_to_when_it_has_counted():
+def test_it_remembers_how_far_it_has_counted():
     count_history()
     before = TallyMark.objects.get(source=EVENTS.name).counted_until
     assert before is not None

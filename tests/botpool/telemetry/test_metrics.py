@@ -1,4 +1,4 @@
-"""The metrics: which there are, that they are right, and that none of them ever shrinks."""
+"""The metrics exist, are right, and counters never shrink."""
 
 from datetime import timedelta
 
@@ -51,7 +51,7 @@ def value(metrics, name: str, **labels: str) -> float:
     return metrics[name][tuple(sorted(labels.items()))]
 
 
-def test_it_shows_slots_by_platform_and_status_also_where_there_are_none(client):
+def test_it_shows_slots_by_platform_and_status_including_zeros(client):
     SlotFactory.create_batch(2)
     metrics = scrape(client)
     assert value(metrics, "botpool_slots", platform="google-meet", status="idle") == 2
@@ -59,7 +59,7 @@ def test_it_shows_slots_by_platform_and_status_also_where_there_are_none(client)
     assert value(metrics, "botpool_slot_oldest_seconds", platform="google-meet", status="idle") > 0
 
 
-def test_it_shows_the_queue_and_its_oldest_waiter(client):
+def test_it_shows_the_queue_and_its_longest_wait(client):
     bot = BotFactory()
     bot.refresh_from_db()
     QueueEntryFactory(bot=bot)
@@ -69,7 +69,7 @@ def test_it_shows_the_queue_and_its_oldest_waiter(client):
 
 
 def a_bot_placed_again() -> Bot:
-    """It was asked for four minutes ago, and has just lost the slot that it got."""
+    """A bot requested four minutes ago that has just lost its slot."""
     bot = ask()
     let_it_have_waited(bot, minutes=4)
     SlotFactory()
@@ -80,14 +80,14 @@ def a_bot_placed_again() -> Bot:
     return bot
 
 
-def test_a_bot_that_is_placed_again_waits_since_then(client, settings):
+def test_the_wait_of_a_bot_placed_again_starts_anew(client, settings):
     pool_of(settings, 0)
     a_bot_placed_again()
     metrics = scrape(client)
     assert 0 <= value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") < 60
 
 
-def test_a_bot_that_was_moved_down_has_waited_no_less(client, settings):
+def test_moving_a_bot_down_does_not_shorten_its_wait(client, settings):
     pool_of(settings, 0)
     first, second = ask(priority=0), ask(priority=1000)
     assert move_down(first, reason="Not so urgent", actor="test")
@@ -97,7 +97,7 @@ def test_a_bot_that_was_moved_down_has_waited_no_less(client, settings):
     assert 30 <= value(metrics, "botpool_queue_oldest_seconds", platform="google-meet") < 90
 
 
-def test_it_shows_which_pools_are_paused_now(client):
+def test_it_shows_paused_pools(client):
     pause_platform("zoom", reason="New image", actor="alice")
     ago = database_now() - timedelta(minutes=5)
     pause_platform("teams", reason="New image", actor="alice", until=ago)
@@ -106,7 +106,7 @@ def test_it_shows_which_pools_are_paused_now(client):
     assert value(metrics, "botpool_pool_paused", platform="teams") == 0
 
 
-def test_it_shows_who_leads_the_tickers(client):
+def test_it_shows_the_leading_ticker(client):
     metrics = scrape(client)
     assert value(metrics, "botpool_ticker_leader", host="none") == 0
     TickerLease.objects.create(holder="alpha:12:ab", seen_at=database_now())
@@ -129,7 +129,7 @@ def test_work_that_never_succeeded_is_as_old_as_the_database(client):
     assert value(metrics, "botpool_periodic_failing", work="worker heartbeat") == 0
 
 
-def test_counters_that_nobody_ever_counted_are_as_old_as_the_database(client):
+def test_counters_that_were_never_counted_are_as_old_as_the_database(client):
     the_database_was_set_up(minutes=20)
     assert value(scrape(client), "botpool_counters_age_seconds") >= 1200
     count_history()
@@ -141,32 +141,32 @@ def the_database_was_set_up(**ago: float) -> None:
     recorder.migration_qs.update(applied=database_now() - timedelta(**ago))
 
 
-def test_a_look_that_is_asked_for_does_not_make_the_last_one_younger(client):
-    a_look(minutes=10)
+def test_requesting_an_observation_does_not_reset_its_age(client):
+    an_observation(minutes=10)
     look_soon()
     assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
 
 
-def test_a_look_that_failed_does_not_make_the_last_one_younger(client):
-    a_look(minutes=10)
+def test_a_failed_observation_does_not_reset_the_age(client):
+    an_observation(minutes=10)
     Watch.objects.update(looked_at=database_now(), failing_since=database_now())
     assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
 
 
-def test_a_look_that_saw_none_of_the_slots_is_one(client):
-    a_look(minutes=10)
+def test_an_observation_without_slots_resets_the_age(client):
+    an_observation(minutes=10)
     Watch.objects.update(looked_at=database_now())
     assert 0 <= value(scrape(client), "botpool_watch_age_seconds") < 60
 
 
-def test_without_any_look_its_age_is_that_of_the_first_slot(client):
+def test_without_an_observation_its_age_is_that_of_the_first_slot(client):
     SlotFactory(created_at=database_now() - timedelta(minutes=10))
     SlotFactory()
     assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
 
 
-def a_look(**ago: float) -> None:
-    """One that succeeded, so long ago."""
+def an_observation(**ago: float) -> None:
+    """A successful observation of Coolify."""
     at = database_now() - timedelta(**ago)
     SlotFactory(container_seen_at=at)
     Watch.objects.create(looked_at=at)
@@ -199,7 +199,7 @@ def test_waiting_and_starting_become_histograms(client):
     assert value(metrics, "botpool_bot_start_seconds_count", platform="zoom") == 0
 
 
-def test_a_value_on_a_bound_lies_within_it(client):
+def test_a_value_on_a_bound_is_in_that_bucket(client):
     an_ended_bot(waited=10, started=5)
     time_passes()
     count_history()
@@ -226,7 +226,7 @@ def test_counting_twice_counts_once(client):
     assert value(scrape(client), "botpool_bots_ended_total", **ended) == 1
 
 
-def test_what_is_counted_stays_counted_when_its_history_is_gone(client):
+def test_counters_survive_the_deletion_of_their_history(client):
     an_ended_bot(waited=1, started=1)
     time_passes()
     count_history()
@@ -241,7 +241,7 @@ def test_what_is_counted_stays_counted_when_its_history_is_gone(client):
     assert value(metrics, "botpool_bot_wait_seconds_count", platform="google-meet") == 2
 
 
-def test_a_placement_after_a_failed_one_counts_its_own_waiting(client):
+def test_each_placement_counts_its_own_wait(client):
     bot = an_ended_bot(waited=100, started=3, then_waited=4)
     assert bot.status == BotStatus.DONE
     time_passes()
@@ -260,7 +260,7 @@ def test_the_number_of_queries_does_not_grow_with_the_pool(client, django_assert
         scrape(client)
 
 
-def test_neither_addresses_of_meetings_nor_names_of_bots_are_in_it(client):
+def test_it_contains_no_meeting_urls_or_bot_names(client):
     an_ended_bot(waited=1, started=1, meeting_url="https://meet.google.com/sec-retm-eet")
     time_passes()
     count_history()
@@ -269,14 +269,14 @@ def test_neither_addresses_of_meetings_nor_names_of_bots_are_in_it(client):
     assert "Notetaker" not in text
 
 
-def test_it_speaks_openmetrics_to_those_who_ask(client):
+def test_it_answers_in_openmetrics_when_asked(client):
     accept = "application/openmetrics-text; version=1.0.0"
     answer = client.get("/metrics", headers={"accept": accept})
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
     assert answer.content.endswith(b"# EOF\n")
 
 
-def test_with_a_token_set_it_answers_nobody_else(client, settings):
+def test_a_configured_token_is_required(client, settings):
     settings.METRICS_TOKEN = "s3cret"
     assert client.get("/metrics").status_code == 401
     assert client.get("/metrics", headers={"authorization": "Bearer wrong"}).status_code == 401
@@ -288,7 +288,7 @@ def series(client: Client) -> set[tuple]:
     return {(name, labels) for name, of in counted.items() for labels in of}
 
 
-def test_no_counter_begins_with_its_first_event(client):
+def test_counters_exist_before_their_first_event(client):
     from_the_beginning = series(client)
     bot, slot = an_ended_bot(waited=1, started=1), SlotFactory()
     for status, kind in (("FAILED", "infrastructure"), ("FAILED", "meeting"), ("CANCELLED", "")):
@@ -323,7 +323,7 @@ def _some_findings_and_transitions() -> None:
         )
 
 
-def test_calls_to_coolify_are_counted_from_the_first_on(client):
+def test_coolify_calls_are_counted_from_the_first_one(client):
     from_the_beginning = series(client)
     start = {"class": "urgent", "call": "start", "outcome": "refused", "reason": "limit"}
     assert value(scrape(client), "botpool_coolify_calls_total", **start) == 0
@@ -332,7 +332,7 @@ def test_calls_to_coolify_are_counted_from_the_first_on(client):
     assert series(client) == from_the_beginning
 
 
-def test_a_pause_between_two_scrapes_is_seen(client):
+def test_a_pause_between_two_scrapes_is_counted(client):
     governor, call = Governor(), Call("stop", CallClass.URGENT, "POST", "/applications/a/stop")
     error = RateLimited("Too many calls.", retry_after=20, status=429)
     governor.after(call, Outcome(seconds=0.1, status=429, error=error), governor.before(call))

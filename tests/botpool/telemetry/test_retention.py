@@ -1,4 +1,4 @@
-"""What is pruned by age, and above all what is not."""
+"""What is pruned by age, and what is not."""
 
 from datetime import timedelta
 from io import StringIO
@@ -40,7 +40,7 @@ def pruned(name: str) -> int:
     return dict(prune())[name]
 
 
-def test_an_old_bot_goes_with_its_history_and_the_names_of_its_request():
+def test_an_old_bot_is_deleted_with_its_history_and_request_names():
     bot = an_old_bot()
     key = ApiKey.objects.create(name="k", key_hash="h")
     RequestName.objects.create(api_key=key, kind="idempotency", name="n", bot=bot)
@@ -51,13 +51,13 @@ def test_an_old_bot_goes_with_its_history_and_the_names_of_its_request():
         assert not model.objects.exists(), model
 
 
-def test_a_young_bot_stays():
+def test_a_recent_bot_is_kept():
     an_ended_bot(waited=1, started=1)
     assert pruned("bots") == 0
     assert BotEvent.objects.exists()
 
 
-def test_a_bot_that_has_not_ended_stays_with_all_its_history_however_old():
+def test_a_bot_that_has_not_ended_keeps_all_its_history():
     bot = BotFactory(status=BotStatus.IN_CALL, previous_status=BotStatus.JOINING_CALL)
     slot = SlotFactory()
     bot.events.create(to_status="PENDING", reason="x", actor="x")
@@ -74,23 +74,23 @@ def test_a_bot_that_has_not_ended_stays_with_all_its_history_however_old():
     assert Deployment.objects.exists()
 
 
-def test_an_ended_bot_that_holds_a_slot_stays():
+def test_an_ended_bot_that_holds_a_slot_is_kept():
     bot = an_old_bot()
     SlotFactory(status=SlotStatus.DEPLOYING, assigned_bot=bot)
     assert pruned("bots") == 0
 
 
-def test_a_bot_whose_client_has_not_been_told_stays():
+def test_a_bot_with_unfinished_webhooks_is_kept():
     key = ApiKey.objects.create(name="k", key_hash="h")
     Webhook.objects.create(bot=an_old_bot(), api_key=key, url="https://x.example", is_open=True)
-    told = Webhook.objects.create(
+    closed = Webhook.objects.create(
         bot=an_old_bot(), api_key=key, url="https://x.example", is_open=False
     )
-    WebhookDelivery.objects.create(webhook=told, event=told.bot.events.last())
+    WebhookDelivery.objects.create(webhook=closed, event=closed.bot.events.last())
     assert pruned("bots") == 0
 
 
-def test_nothing_goes_before_it_is_counted():
+def test_nothing_is_deleted_before_it_is_counted():
     an_old_bot()
     assert dict(prune())["bots"] == 0
     count_history()
@@ -98,12 +98,12 @@ def test_nothing_goes_before_it_is_counted():
     assert dict(prune())["bots"] == 0
 
 
-def test_a_deployment_that_may_still_pull_stays():
+def test_a_deployment_that_may_still_pull_is_kept():
     a_deployment(bot=an_old_bot(), slot=SlotFactory(), ended_at=database_now() - LONG, pulling=True)
     assert pruned("deployments") == 0
 
 
-def test_old_transitions_and_deployments_go():
+def test_old_transitions_and_deployments_are_deleted():
     bot, slot = an_old_bot(), SlotFactory()
     old = database_now() - LONG
     SlotTransition.objects.create(slot=slot, to_status="idle", reason="x", epoch=0, at=old)
@@ -115,7 +115,7 @@ def test_old_transitions_and_deployments_go():
     assert (counts["slot transitions"], counts["deployments"]) == (1, 1)
 
 
-def test_findings_without_a_deed_go_sooner_than_those_with_one():
+def test_findings_without_a_repair_are_deleted_sooner():
     count_history()
     ago = database_now() - timedelta(days=3)
     for subject, acted_at in (("a", None), ("b", ago)):
@@ -131,7 +131,7 @@ def test_findings_without_a_deed_go_sooner_than_those_with_one():
     assert set(Finding.objects.values_list("subject", flat=True)) == {"b", "open"}
 
 
-def test_old_task_results_and_actions_go(settings):
+def test_old_task_results_and_operator_actions_are_deleted(settings):
     settings.KEEP_TASK_RESULTS = timedelta(days=2)
     for age in (1, 3):
         stopped = database_now() - timedelta(days=age)
@@ -144,17 +144,17 @@ def test_old_task_results_and_actions_go(settings):
     assert not OperatorAction.objects.exists()
 
 
-def test_old_actions_in_the_admin_go():
+def test_old_admin_actions_are_deleted():
     user = User.objects.create(username="ada")
     for _ in range(2):
         LogEntry.objects.create(user=user, action_flag=CHANGE)
     LogEntry.objects.filter(pk=LogEntry.objects.first().pk).update(
         action_time=database_now() - LONG
     )
-    assert pruned("actions in the admin") == 1
+    assert pruned("admin actions") == 1
 
 
-def test_an_image_goes_that_nothing_remembers():
+def test_an_image_without_deployments_is_deleted():
     used = a_deployment(bot=BotFactory(), slot=SlotFactory())
     for image in (used.image, "bot:0.9"):
         WarmImage.objects.create(image=image, server_uuid=used.server_uuid)
@@ -163,7 +163,7 @@ def test_an_image_goes_that_nothing_remembers():
     assert WarmImage.objects.get().image == used.image
 
 
-def test_it_works_in_small_batches(settings):
+def test_it_deletes_in_small_batches(settings):
     settings.PRUNE_BATCH = 2
     for _ in range(5):
         an_old_bot()
@@ -186,7 +186,7 @@ class Statements:
         return sum(text in sql for sql in self.seen)
 
 
-def test_a_limited_run_leaves_the_rest_to_the_next(settings):
+def test_a_limited_run_leaves_the_rest_to_the_next_run(settings):
     settings.PRUNE_BATCH = 1
     for _ in range(3):
         an_old_bot()
@@ -195,16 +195,16 @@ def test_a_limited_run_leaves_the_rest_to_the_next(settings):
     assert dict(count_old())["bots"] == 2
 
 
-def test_the_dry_run_says_what_would_go_and_deletes_nothing():
+def test_the_dry_run_deletes_nothing():
     an_old_bot()
     count_history()
     output = StringIO()
     call_command("prune", "--dry-run", stdout=output)
-    assert "bots                         1 would go" in output.getvalue()
+    assert "bots                         1 to delete" in output.getvalue()
     assert Bot.objects.count() == 1
 
 
-def test_the_command_prunes_all_of_it():
+def test_the_command_prunes_everything_old():
     an_old_bot()
     output = StringIO()
     call_command("prune", stdout=output)
@@ -217,5 +217,5 @@ def test_it_is_scheduled():
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.name)
-def test_every_kind_has_a_setting_or_an_end_of_its_own(history, settings):
+def test_every_kind_has_a_retention_of_at_least_a_day(history, settings):
     assert history.name == "sessions" or getattr(settings, history.keep) >= timedelta(days=1)
