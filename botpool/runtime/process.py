@@ -87,7 +87,7 @@ class ManagedProcess:
         if self.popen is not None:
             kill_groups([self.popen.pid])
 
-    def cleanup_orphaned_slots(self, reaper: Reaper) -> str:
+    def reap(self, reaper: Reaper) -> str:
         """Kill what is left of the group, plan the next start, and return how the leader ended."""
         assert self.popen is not None and self.popen.stdout is not None
         self.kill()

@@ -64,11 +64,11 @@ class Supervisor:
             if process.is_due:
                 self._start(process)
             elif process.has_ended():
-                self._clean_up(process)
+                self._reap(process)
                 self.say(f"restarting {process.name} in {process.pause:.0f} s")
             elif process.popen is not None and (reason := process.complaint()):
                 self.say(f"replacing {process.name}: {reason}")
-                self._clean_up(process)
+                self._reap(process)
                 process.start_again_at = 0.0
         self._pass_on_output(TURN)
 
@@ -76,14 +76,14 @@ class Supervisor:
         process.start(self.reaper)
         self.readers.register(process.output, selectors.EVENT_READ, process)
 
-    def _clean_up(self, process: ManagedProcess) -> None:
+    def _reap(self, process: ManagedProcess) -> None:
         process.kill()
         while self._print_lines(process):
             continue
         if line := process.last_line():
             self._print(process.name, line)
         self._stop_reading(process)
-        self.say(f"{process.name} ended ({process.cleanup_orphaned_slots(self.reaper)})")
+        self.say(f"{process.name} ended ({process.reap(self.reaper)})")
 
     def _stop_reading(self, process: ManagedProcess) -> None:
         if process.output in self.readers.get_map():
@@ -100,14 +100,14 @@ class Supervisor:
             self._pass_on_output(TURN / 4)
             for process in self.processes:
                 if process.has_ended():
-                    self._clean_up(process)
+                    self._reap(process)
 
     def _kill_all(self) -> None:
         for process in self.processes:
             process.kill()
         for process in self.processes:
             if process.popen is not None:
-                self._clean_up(process)
+                self._reap(process)
 
     def _pass_on_output(self, timeout: float) -> None:
         if not self.readers.get_map():
