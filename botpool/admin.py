@@ -16,7 +16,7 @@ from dashboard.roles import OUR_APPS
 
 admin.site.site_header = "Botpool"
 admin.site.site_title = "Botpool"
-admin.site.index_title = "Everything there is"
+admin.site.index_title = "Administration"
 admin.site.enable_nav_sidebar = False
 
 admin.site.unregister(User)

@@ -1,1 +1,1 @@
-"""The pages for operators: live fragments, actions that ask first, login. Calls pool."""
+"""Pages for operators: live fragments, confirmed actions, login. Calls pool."""

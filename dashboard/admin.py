@@ -16,7 +16,7 @@ class ApiKeyForm(forms.ModelForm):
         name: str = self.cleaned_data["name"]
         in_use = ApiKey.objects.filter(name=name, revoked_at=None).exclude(pk=self.instance.pk)
         if in_use.exists():
-            raise forms.ValidationError("A key of this name is in use.")
+            raise forms.ValidationError("A key with this name is in use.")
         return name
 
     def clean_webhook_url(self) -> str:
@@ -29,7 +29,7 @@ class ApiKeyForm(forms.ModelForm):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(admin.ModelAdmin):
-    """Made here or by `manage.py create_api_key`; a key is shown once and can only be revoked."""
+    """Like `manage.py create_api_key`: a key is shown once, and can be revoked but not deleted."""
 
     form = ApiKeyForm
     list_display = ("name", "role", "created_at", "last_used_at", "revoked_at")
@@ -45,7 +45,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
             return
         key = create_api_key(name=obj.name, role=obj.role, webhook_url=obj.webhook_url)
         obj.pk = ApiKey.objects.get(name=obj.name, revoked_at=None).pk
-        text = f"The key of {obj.name}, shown this once: {key}"
+        text = f"API key for {obj.name}, shown only once: {key}"
         self.message_user(request, text, level=messages.WARNING)
         self._record(request, action="new-key", key=obj)
 
@@ -54,14 +54,14 @@ class ApiKeyAdmin(admin.ModelAdmin):
         revoked = [key for key in queryset if revoke_api_key(key)]
         for key in revoked:
             self._record(request, action="revoke-key", key=key)
-        self.message_user(request, f"{len(revoked)} keys are refused from now on.")
+        self.message_user(request, f"Keys revoked: {len(revoked)}.")
 
     def _record(self, request: HttpRequest, *, action: str, key: ApiKey) -> None:
-        reason = "By hand, in the admin"
+        reason = "Done in the admin"
         record_action(request.user, action=action, target=key.name, reason=reason, done=True)
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        return False  # history names keys
+        return False  # the history refers to keys by name
 
 
 @admin.register(RequestName)

@@ -9,5 +9,5 @@ class DashboardConfig(AppConfig):
     verbose_name = "Dashboard"
 
     def ready(self) -> None:
-        # Once per migration, and after the apps whose permissions the roles are made of.
+        # Runs once per `migrate`, after the apps above have created their permissions.
         post_migrate.connect(make_roles, sender=apps.get_app_config("sessions"))

@@ -1,4 +1,4 @@
-"""What operators did, written down with who and why."""
+"""The audit of operator actions: who did what, and why."""
 
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.auth.models import User as DjangoUser
@@ -9,14 +9,14 @@ User = DjangoUser | AnonymousUser
 
 
 def actor_of(user: User) -> str:
-    """How a user is named in the history of slots and bots."""
+    """The user's name in the history of slots and bots."""
     return f"user:{user.get_username()}"
 
 
 def record_action(
     user: User, *, action: str, target: str, reason: str, done: bool, outcome: str = ""
 ) -> None:
-    assert isinstance(user, DjangoUser), "nobody acts without a login"
+    assert isinstance(user, DjangoUser), "actions need a logged-in user"
     OperatorAction.objects.create(
         user=user,
         username=user.get_username(),

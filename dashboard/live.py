@@ -1,10 +1,9 @@
 """Pages that stay up to date while they are open.
 
-A page consists of a frame and a live part, the template `…_live.html`. The open page asks its
-own address again every second or two and says which version of the live part it shows: the
-answer is 204 when that is still the newest, else the new live part. The version is made of the
-rows shown, so that nobody has to remember to raise a counter; the HTML is kept per version, so
-that many open pages cost one rendering.
+A page consists of a frame and a live part, the template `…_live.html`. An open page requests its
+own URL every second or two and sends the version of the live part that it shows. The answer is
+204 if that version is current, otherwise the new live part. The version is derived from the rows
+shown, and the HTML is cached per version: many open pages cost one rendering.
 """
 
 from collections.abc import Callable
@@ -37,7 +36,7 @@ def live_page(
     live: Context,
     frame: Context = dict,
 ) -> HttpResponse:
-    """`live` and `frame` make the contexts of the two parts, and only when they are needed."""
+    """`live` and `frame` return the contexts of the two parts. They are called only when needed."""
     version = _digest([version, request.path, _parameters(request)])
     if is_live_request(request):
         if request.GET.get("live") == version:
@@ -67,11 +66,11 @@ def _live_part(request: HttpRequest, template: str, version: str, live: Context)
         own = {"version": version, "parameters": f"?{_parameters(request)}"}
         html = render_to_string(part, {**live(), **may, **own, **_way_back(request)}, request)
         cache.set(key, html, KEEP_HTML)
-    return mark_safe(html)  # noqa: S308 (a template made it)
+    return mark_safe(html)  # noqa: S308 (rendered by a template)
 
 
 def _way_back(request: HttpRequest) -> dict[str, str]:
-    """For actions, which lead back here: the address for a form, and for the end of a link."""
+    """This page's URL, for actions that return here: for a form field, and to append to a link."""
     parameters = _parameters(request)
     here = f"{request.path}?{parameters}" if parameters else request.path
     return {"here": here, "and_back": f"&{urlencode({'next': here})}"}
@@ -85,13 +84,13 @@ def what_the_user_may(request: HttpRequest) -> dict[str, bool]:
 
 
 def version_of(*shown: QuerySet[Any] | object) -> str:
-    """Changes whenever a row of the querysets, or one of the other things shown, does."""
+    """A digest that changes when a row of a queryset or another value does."""
     return _digest([_rows(each) if isinstance(each, QuerySet) else each for each in shown])
 
 
 def _rows(rows: QuerySet[Model]) -> list[Any]:
     table = rows.model._meta.db_table
-    # PostgreSQL's own mark of the last change of a row; the table's name is not from outside.
+    # xmin changes with every update of the row. The table name is not user input.
     last_change = RawSQL(f'"{table}"."xmin"::text', ())  # noqa: S611
     return list(rows.values_list("pk", last_change))
 

@@ -1,4 +1,4 @@
-"""Logging in, with a limit to how often a password can be guessed."""
+"""Login and logout, with a limit on failed attempts."""
 
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
@@ -26,7 +26,7 @@ class ThrottledForm(AuthenticationForm):
         address = _address(self.request)
         if is_throttled(name=name, address=address):
             raise ValidationError(
-                "Too many failed attempts. Try again in a quarter of an hour.", code="throttled"
+                "Too many failed attempts. Try again in 15 minutes.", code="throttled"
             )
         try:
             return super().clean()
@@ -47,7 +47,7 @@ class ThrottledLogin(LoginView):
 
 
 class Logout(LogoutView):
-    """By its button only: a link to it, or a login on the way to it, logs nobody out."""
+    """Logs out on POST only. A GET, from a link or after a login, goes to the overview."""
 
     http_method_names = ["get", "head", "post", "options"]
 
@@ -56,8 +56,10 @@ class Logout(LogoutView):
 
 
 def is_throttled(*, name: str, address: str) -> bool:
-    """The limit of a name keeps guessers out wherever they come from; it also keeps its owner
-    out, for a while, which is the lesser evil."""
+    """Whether the name or the address has failed too often.
+
+    The limit per name holds for every address. It can also lock out the owner for a while.
+    """
     lately = LoginFailure.objects.filter(at__gt=Now() - WITHIN)
     by_name = lately.filter(username=name)[:FAILURES_OF_A_NAME].count()
     by_address = lately.filter(address=address)[:FAILURES_OF_AN_ADDRESS].count()
@@ -70,17 +72,19 @@ def prune_login_failures() -> int:
 
 
 def _address(request: HttpRequest | None) -> str:
-    """Of the client, as the nearest proxy saw it: behind one all connect from the same address,
-    and a stranger's failures must not keep everybody out."""
+    """The client's address, as the nearest trusted proxy reports it.
+
+    Behind a proxy, all clients share the peer address: one client must not lock out the others.
+    """
     if request is None:
         return ""
     peer: str = request.META.get("REMOTE_ADDR", "")
-    told = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    return (_is_trusted(peer) and _one_spelling(told)) or peer
+    forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    return (_is_trusted(peer) and _one_spelling(forwarded)) or peer
 
 
 def _is_trusted(peer: str) -> bool:
-    # A socket of the host has no address: whoever may open it is trusted.
+    # A Unix socket has no peer address. Processes that may open it are trusted.
     trusted = settings.FORWARDED_ALLOW_IPS
     return (
         not peer
@@ -90,7 +94,7 @@ def _is_trusted(peer: str) -> bool:
 
 
 def _one_spelling(text: str) -> str:
-    """Of an address; empty for what is none, or has more to it than an address."""
+    """The address in canonical form; empty if it is invalid or has a zone id."""
     try:
         ip = ip_address(text)
     except ValueError:

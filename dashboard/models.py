@@ -1,4 +1,4 @@
-"""What the dashboard keeps: what operators did, failed logins, and samples for the charts."""
+"""Records of the dashboard: operator actions, failed logins and samples for the charts."""
 
 from django.conf import settings
 from django.db import models
@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 
 
 class OperatorAction(models.Model):
-    """What somebody did to the pool by hand, to what, why, and what came of it."""
+    """An action of an operator on one target, with its reason and outcome."""
 
     at = models.DateTimeField(db_default=Now())
     user = models.ForeignKey(
@@ -16,11 +16,11 @@ class OperatorAction(models.Model):
     action = models.CharField(max_length=40)
     target = models.CharField(max_length=200)
     reason = models.TextField()
-    done = models.BooleanField(help_text="Not done: what it was meant for had changed meanwhile.")
+    done = models.BooleanField(help_text="No if the action was skipped.")
     outcome = models.TextField(blank=True)
 
     class Meta:
-        app_label = "botpool"  # where its table was first made
+        app_label = "botpool"  # the table belongs to the botpool migrations
         indexes = [models.Index(name="operator_action_by_target", fields=["target", "-id"])]
         permissions = [
             ("view_pool", "Can see the pool"),
@@ -33,7 +33,7 @@ class OperatorAction(models.Model):
 
 
 class PoolSample(models.Model):
-    """How one pool stood in one minute, for the charts of the last hours."""
+    """The state of one pool in one minute, for the charts."""
 
     platform = models.CharField(max_length=20)
     minute = models.DateTimeField()
@@ -43,13 +43,15 @@ class PoolSample(models.Model):
     stopping = models.PositiveIntegerField(default=0)
     error = models.PositiveIntegerField(default=0)
     waiting = models.PositiveIntegerField(default=0)
-    wait_p50 = models.FloatField(null=True, help_text="Seconds, of those who got a slot.")
+    wait_p50 = models.FloatField(null=True, help_text="Seconds, for bots that got a slot.")
     wait_p95 = models.FloatField(null=True)
-    start_warm = models.FloatField(null=True, help_text="Seconds from slot to running, median.")
+    start_warm = models.FloatField(
+        null=True, help_text="Median seconds from assignment to running."
+    )
     start_cold = models.FloatField(null=True)
 
     class Meta:
-        app_label = "botpool"  # where its table was first made
+        app_label = "botpool"  # the table belongs to the botpool migrations
         constraints = [
             models.UniqueConstraint(
                 name="one_sample_per_pool_and_minute", fields=["platform", "minute"]
@@ -62,14 +64,14 @@ class PoolSample(models.Model):
 
 
 class LoginFailure(models.Model):
-    """A failed login, counted against the name and the address it came from."""
+    """A failed login, counted against its username and address."""
 
     at = models.DateTimeField(db_default=Now())
     username = models.CharField(max_length=150)
     address = models.CharField(max_length=64)
 
     class Meta:
-        app_label = "botpool"  # where its table was first made
+        app_label = "botpool"  # the table belongs to the botpool migrations
         indexes = [
             models.Index(name="login_failure_by_name", fields=["username", "at"]),
             models.Index(name="login_failure_by_address", fields=["address", "at"]),

@@ -1,4 +1,4 @@
-"""Long lists, one page at a time."""
+"""Paging of long lists."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -13,8 +13,10 @@ PER_PAGE = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Older(Generic[M]):
-    """A page of rows, newest first, and where the next older one begins. Pages are counted from
-    an id, so that they stay the same while new rows come in, and cost the same at any depth."""
+    """A page of rows, newest first, and where the next older page begins.
+
+    Pages start from an id: they stay stable while rows are added, and cost the same at any depth.
+    """
 
     rows: QuerySet[M]
     before: int | None

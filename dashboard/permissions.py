@@ -1,4 +1,4 @@
-"""Who may see and do what, checked where it is done: in the view."""
+"""Permission checks for views."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,7 +16,7 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
 def needs(permission: str) -> Callable[[View[P]], View[P]]:
-    """Let only those in who are logged in and have this permission."""
+    """Require a login with this permission."""
 
     def decorate(view: View[P]) -> View[P]:
         @wraps(view)
@@ -44,7 +44,9 @@ def refuse_without(permission: str, request: HttpRequest) -> None:
 
 def _log_in_first(request: HttpRequest) -> HttpResponseBase:
     if is_live_request(request):
-        return HttpResponse("Log in again", status=401)  # an open page must not turn into a form
+        return HttpResponse(
+            "Log in again", status=401
+        )  # an open page must not turn into a login form
     return redirect_to_login(request.get_full_path())
 
 

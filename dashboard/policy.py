@@ -1,4 +1,4 @@
-"""The Content-Security-Policy of every page: scripts and styles come from our own files only."""
+"""The Content-Security-Policy of every page: scripts and styles from our own files only."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Who waits, in the order in which they will be served, and why."""
+"""The queue page: waiting bots in the order in which they are served, and why they wait."""
 
 import time
 from dataclasses import dataclass

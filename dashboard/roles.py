@@ -1,4 +1,4 @@
-"""The three ready-made groups, and what each may do."""
+"""The three built-in groups and their permissions."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _ADMINISTERS = (
 
 
 def make_roles(**_: Any) -> None:
-    """Give each group its permissions. After every migration, so that new models are included."""
+    """Give each group its permissions. Runs after every migration, to include new models."""
     groups, permissions = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
     for name, may in ((VIEWER, _SEES), (OPERATOR, _OPERATES), (ADMINISTRATOR, _ADMINISTERS)):
         group, _created = groups.objects.get_or_create(name=name)

@@ -1,7 +1,7 @@
-"""The quick answer to open pages while nothing happens, which is most of the time.
+"""A short cut for open pages while nothing changes, which is most of the time.
 
-Once a page was found unchanged, others that show the same are told so without a look at the
-database, for less than a second. Likewise who may look, for a few.
+When one page is found unchanged, other requests for the same version get that answer without a
+query for less than a second. A user's permission to view is remembered for some seconds.
 """
 
 from hashlib import sha256
@@ -19,7 +19,7 @@ def is_known_unchanged(request: HttpRequest) -> bool:
 
 
 def was_admitted(request: HttpRequest, *, permission: str) -> bool:
-    """Only worth a "nothing new": whoever is shown something is looked at properly."""
+    """Good only for an answer without content. Pages with content need the full check."""
     return bool(cache.get(_session_key(request, permission)))
 
 
@@ -32,7 +32,7 @@ def remember_admitted(request: HttpRequest, *, permission: str) -> None:
 
 
 def _page_key(request: HttpRequest) -> str:
-    """The address has the version that is shown in it."""
+    """The full path includes the version that the page shows."""
     return f"unchanged:{_digest(request.get_full_path())}"
 
 

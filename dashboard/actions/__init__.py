@@ -1,1 +1,1 @@
-"""What operators can do: each action asks first, takes a reason and is audited."""
+"""Operator actions. Each one asks for confirmation, takes a reason and is audited."""

@@ -1,8 +1,7 @@
-"""Actions of operators: each asks first, says what it will do, takes a reason and is audited.
+"""Operator actions: confirm, give a reason, run, audit.
 
-The page that asks shows each target as it is at that moment. What is done then is done to the
-target as it was shown: one that has changed meanwhile is left alone, so that sending the form
-twice, or late, harms nobody.
+The confirmation page shows each target in its current state. The action then applies to that
+state only. It skips a target that has changed, which makes a late or repeated form harmless.
 """
 
 import json
@@ -32,13 +31,13 @@ class ReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=500,
         widget=forms.TextInput(attrs={"autofocus": True}),
-        help_text="Kept in the history, with your name.",
+        help_text="Saved in the history with your name.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """`seen` is the version that is acted on. `why_not`: nothing will be done to it, and why."""
+    """`seen` is the version shown to the operator. A target with `why_not` is skipped."""
 
     key: str
     seen: str
@@ -51,7 +50,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """One target, as it was shown, and what the operator said."""
+    """One target, as it was shown, with the operator's reason."""
 
     key: str
     seen: str
@@ -61,29 +60,30 @@ class Order:
 
     @property
     def number(self) -> int:
-        """The key, where it is a number."""
+        """The key as a number; raises NotDone if it is not one."""
         if not self.key.isdecimal() or len(self.key) > 18:
-            raise NotDone("there is no such thing")
+            raise NotDone("it does not exist")
         return int(self.key)
 
 
 class NotDone(Exception):
-    """The action could not be done to this target; says why."""
+    """The action does not apply to this target. The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
     name: str
     title: str
+    heading: str  # the question on the page, with {} for the targets
     permission: str
     find: Callable[[QueryDict], list[Target]]
     do: Callable[[Order], bool]
     back: str
-    noun: str  # what it is done to, for "3 slots will be changed"
-    thing: str = ""  # what stands before a target's key in the audit
+    noun: str
+    thing: str = ""  # prefix of the target's key in the audit
     form: type[ReasonForm] = ReasonForm
     is_dangerous: bool = False
-    deletes: bool = False  # what it is done to has no page afterwards
+    deletes: bool = False  # the target has no page afterwards
 
 
 def run_action(request: HttpRequest, action: Action) -> HttpResponse:
@@ -93,28 +93,28 @@ def run_action(request: HttpRequest, action: Action) -> HttpResponse:
     form = action.form(request.POST)
     if not form.is_valid():
         return _ask(request, action, form, status=422)
-    done, left = _do_all(request, action, form.cleaned_data)
-    _tell(request, action, done=done, left=left)
+    done, skipped = _do_all(request, action, form.cleaned_data)
+    _tell(request, action, done=done, skipped=skipped)
     return redirect(_way_on(request, action))
 
 
-# --- Where one came from -----------------------------------------------------------------------
+# --- Back to the page before -------------------------------------------------------------------
 
 
 def _way_back(request: HttpRequest, action: Action) -> str:
-    """The page that led here, if it is one of ours."""
+    """The page that linked here, if it is on this site."""
     given = request.GET.get("next", "")
     is_ours = given.startswith("/") and url_has_allowed_host_and_scheme(given, allowed_hosts=None)
     return given if is_ours else reverse(action.back)
 
 
 def _way_on(request: HttpRequest, action: Action) -> str:
-    """The same, unless it may be the page of what was deleted."""
+    """The way back, unless that page may belong to a deleted target."""
     back, fallback = _way_back(request, action), reverse(action.back)
     return fallback if action.deletes and back.partition("?")[0] != fallback else back
 
 
-# --- Asking ------------------------------------------------------------------------------------
+# --- Confirmation ------------------------------------------------------------------------------
 
 
 def _initial(request: HttpRequest) -> dict[str, str]:
@@ -128,45 +128,52 @@ def _ask(
     affected = [target for target in targets if not target.why_not]
     context = {
         "action": action,
+        "heading": _heading(action, affected),
         "back": _way_back(request, action),
         "form": form,
         "affected": affected[:SHOWN],
         "count": len(affected),
-        "left_alone": [target for target in targets if target.why_not][:SHOWN],
-        "left_count": len(targets) - len(affected),
+        "skipped": [target for target in targets if target.why_not][:SHOWN],
+        "skipped_count": len(targets) - len(affected),
         "bots": _bots_by_status(affected),
         "targets": json.dumps([[target.key, target.seen] for target in affected]),
     }
     return render(request, "dashboard/confirm.html", context, status=status)
 
 
+def _heading(action: Action, affected: list[Target]) -> str:
+    if len(affected) == 1:
+        return action.heading.format(affected[0].name)
+    number = f"{len(affected)} " if affected else ""
+    return action.heading.format(f"{number}{action.noun}s")
+
+
 def _bots_by_status(affected: list[Target]) -> list[tuple[str, int]]:
-    """Which bots are in the way, in numbers."""
     counted = Counter(target.bot.status for target in affected if target.bot is not None)
     return sorted(counted.items())
 
 
-# --- Doing -------------------------------------------------------------------------------------
+# --- Running -----------------------------------------------------------------------------------
 
 
 def _do_all(request: HttpRequest, action: Action, data: Mapping[str, Any]) -> tuple[int, list[str]]:
-    done, left = 0, []
+    done, skipped = 0, []
     for key, seen in _targets(request):
         order = Order(
             key=key, seen=seen, reason=data["reason"], actor=actor_of(request.user), data=data
         )
         problem = _do_one(request, action, order)
         if problem:
-            left.append(problem)
+            skipped.append(problem)
         else:
             done += 1
-    return done, left
+    return done, skipped
 
 
 def _do_one(request: HttpRequest, action: Action, order: Order) -> str:
-    """What stood in the way; empty if it was done."""
+    """Why the action was not done; empty if it was."""
     try:
-        problem = "" if action.do(order) else "it has changed since it was shown"
+        problem = "" if action.do(order) else "it changed after you opened the page"
     except NotDone as error:
         problem = str(error)
     record_action(
@@ -181,8 +188,8 @@ def _do_one(request: HttpRequest, action: Action, order: Order) -> str:
 
 
 def _extra(order: Order) -> str:
-    said = {name: value for name, value in order.data.items() if name != "reason" and value}
-    return ", ".join(f"{name}: {value}" for name, value in said.items())
+    extra = {name: value for name, value in order.data.items() if name != "reason" and value}
+    return ", ".join(f"{name}: {value}" for name, value in extra.items())
 
 
 def _targets(request: HttpRequest) -> list[tuple[str, str]]:
@@ -193,10 +200,10 @@ def _targets(request: HttpRequest) -> list[tuple[str, str]]:
         raise BadRequest("The list of targets cannot be read") from None
 
 
-def _tell(request: HttpRequest, action: Action, *, done: int, left: list[str]) -> None:
-    words = f"{action.title}: {done} {action.noun}{pluralize(done)} done"
-    if left:
-        why = "; ".join(f"{text} ({n})" for text, n in Counter(left).most_common(3))
-        messages.warning(request, f"{words}, {len(left)} left alone: {why}.")
+def _tell(request: HttpRequest, action: Action, *, done: int, skipped: list[str]) -> None:
+    words = f"{action.title}: done for {done} {action.noun}{pluralize(done)}"
+    if skipped:
+        why = "; ".join(f"{text} ({n})" for text, n in Counter(skipped).most_common(3))
+        messages.warning(request, f"{words}, {len(skipped)} skipped: {why}.")
     else:
         messages.success(request, f"{words}.")

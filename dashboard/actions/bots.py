@@ -1,4 +1,4 @@
-"""What operators can do to bots."""
+"""Operator actions on bots."""
 
 from django.db import transaction
 from django.http import QueryDict
@@ -35,7 +35,7 @@ def bot_target(bot: Bot, *, effect: str, why_not: str = "") -> Target:
 def bot_of(order: Order) -> Bot:
     bot = Bot.objects.filter(pk=order.number).first()
     if bot is None:
-        raise NotDone("it is gone")
+        raise NotDone("it no longer exists")
     return bot
 
 
@@ -43,19 +43,23 @@ def _find_to_cancel(given: QueryDict) -> list[Target]:
     return [
         bot_target(
             bot,
-            effect="Leaves the line" if bot.status == BotStatus.QUEUED else _leaves(bot),
-            why_not=f"it has ended ({bot.status})" if bot.is_terminal else "",
+            effect="Leaves the queue" if bot.status == BotStatus.QUEUED else _leaves(bot),
+            why_not=f"it has ended ({_status(bot)})" if bot.is_terminal else "",
         )
         for bot in chosen_bots(given)
     ]
 
 
 def _leaves(bot: Bot) -> str:
-    return f"Leaves its meeting; {bot.slot_name or 'its slot'} is stopped and goes idle"
+    return f"Leaves its meeting; {bot.slot_name or 'its slot'} stops and becomes idle"
+
+
+def _status(bot: Bot) -> str:
+    return bot.get_status_display().lower()
 
 
 def _cancel(order: Order) -> bool:
-    # Whatever it does meanwhile, in line, starting or in the meeting: it is to end.
+    # No check of `seen`: the bot must end whatever it has done since.
     reason = f"Cancelled by operator: {order.reason}"
     return end_bot(bot_of(order), Outcome(BotStatus.CANCELLED, reason, order.actor))
 
@@ -64,8 +68,8 @@ def _find_to_try_again(given: QueryDict) -> list[Target]:
     return [
         bot_target(
             bot,
-            effect="A new bot is sent to the same meeting",
-            why_not="" if bot.is_terminal else f"it has not ended (it is {bot.status})",
+            effect="Sends a new bot to the same meeting",
+            why_not="" if bot.is_terminal else f"it has not ended (it is {_status(bot)})",
         )
         for bot in chosen_bots(given)
     ]
@@ -73,10 +77,10 @@ def _find_to_try_again(given: QueryDict) -> list[Target]:
 
 def _try_again(order: Order) -> bool:
     with transaction.atomic():
-        # Held until the new bot is there: sent twice, the form must not make two.
+        # The lock lasts until the new bot exists: a form sent twice must not create two bots.
         bot = Bot.objects.select_for_update().filter(pk=order.number).first()
         if bot is None or not bot.is_terminal or _was_tried_again(bot):
-            raise NotDone("it was tried again before: try the newer one")
+            raise NotDone("it was already tried again; use the newer bot")
         request_bot(_same_request(bot), actor=order.actor)
     return True
 
@@ -98,7 +102,7 @@ def _same_request(bot: Bot) -> BotRequest:
 
 
 def _next_correlation_id(bot: Bot) -> str:
-    """Leads from the new bot to the one that it repeats."""
+    """Links the new bot to the one that it repeats."""
     return f"again-{bot.pk}"
 
 
@@ -106,6 +110,7 @@ BOT_ACTIONS = (
     Action(
         name="cancel-bot",
         title="Cancel",
+        heading="Cancel {}",
         permission=OPERATE,
         find=_find_to_cancel,
         do=_cancel,
@@ -117,6 +122,7 @@ BOT_ACTIONS = (
     Action(
         name="try-again",
         title="Try again",
+        heading="Try {} again",
         permission=OPERATE,
         find=_find_to_try_again,
         do=_try_again,

@@ -1,4 +1,4 @@
-"""What operators can do to a line and those who wait in it."""
+"""Operator actions on the queue, waiting bots and whole platforms."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -26,44 +26,47 @@ LARGEST_POOL = 10_000
 
 class PriorityForm(ReasonForm):
     priority = forms.IntegerField(
-        min_value=0, max_value=HIGHEST_PRIORITY_NUMBER, help_text="Lower goes first."
+        min_value=0, max_value=HIGHEST_PRIORITY_NUMBER, help_text="Lower numbers go first."
     )
 
 
 class PauseForm(ReasonForm):
     minutes = forms.IntegerField(
-        required=False, min_value=1, max_value=10_080, help_text="Empty: until it is resumed."
+        required=False,
+        min_value=1,
+        max_value=10_080,
+        help_text="Leave empty to pause until resumed.",
     )
 
 
 class SizeForm(ReasonForm):
-    size = forms.IntegerField(label="Largest number of slots", min_value=0, max_value=LARGEST_POOL)
+    size = forms.IntegerField(label="Maximum slots", min_value=0, max_value=LARGEST_POOL)
 
 
-# --- One waiter --------------------------------------------------------------------------------
+# --- One waiting bot ---------------------------------------------------------------------------
 
 
 def _find_waiters(given: QueryDict, *, stuck: Callable[[], dict[int, str]] = dict) -> list[Target]:
-    """`stuck`: the bots whose place cannot change, and why."""
+    """`stuck` returns the bots whose place cannot change, and why."""
     why_stuck = stuck()
     return [
         bot_target(
             bot,
-            effect="Changes its place in line; its deadline stays",
+            effect="Changes its place in the queue; its deadline stays the same",
             why_not=why_stuck.get(bot.pk, "")
             if bot.status == BotStatus.QUEUED
-            else f"it does not wait ({bot.status})",
+            else f"it is not waiting ({bot.get_status_display().lower()})",
         )
         for bot in chosen_bots(given)
     ]
 
 
 def _firsts() -> dict[int, str]:
-    return dict.fromkeys(_heads_of_lines("turn", "pk"), "nobody is ahead of it")
+    return dict.fromkeys(_heads_of_lines("turn", "pk"), "no bot is ahead of it")
 
 
 def _lasts() -> dict[int, str]:
-    return dict.fromkeys(_heads_of_lines("-turn", "-pk"), "nobody is behind it")
+    return dict.fromkeys(_heads_of_lines("-turn", "-pk"), "no bot is behind it")
 
 
 def _heads_of_lines(*order: str) -> Iterable[int]:
@@ -73,13 +76,13 @@ def _heads_of_lines(*order: str) -> Iterable[int]:
 
 def _move_up(order: Order) -> bool:
     if not move_up(bot_of(order), reason=order.reason, actor=order.actor):
-        raise NotDone("it does not wait any more, or nobody is ahead of it")
+        raise NotDone("it is no longer waiting, or no bot is ahead of it")
     return True
 
 
 def _move_down(order: Order) -> bool:
     if not move_down(bot_of(order), reason=order.reason, actor=order.actor):
-        raise NotDone("it does not wait any more, or nobody is behind it")
+        raise NotDone("it is no longer waiting, or no bot is behind it")
     return True
 
 
@@ -105,8 +108,8 @@ def _find_to_pause(given: QueryDict) -> list[Target]:
     return [
         _platform_target(
             each,
-            effect=f"Newcomers and those who wait ({waiting.get(each, 0)}) get no slot; those "
-            "that run go on, and those that wait still give up at their deadlines",
+            effect=f"New bots and waiting bots ({waiting.get(each, 0)}) get no slot. Running bots "
+            "continue. Waiting bots still give up at their deadlines",
         )
         for each in _platforms(given)
     ]
@@ -117,7 +120,7 @@ def _find_to_resume(given: QueryDict) -> list[Target]:
     return [
         _platform_target(
             each,
-            effect=f"Those who wait ({waiting.get(each, 0)}) get slots again, in their order",
+            effect=f"Waiting bots ({waiting.get(each, 0)}) get slots again, in order",
             why_not="" if current_pause(each) else "it is not paused",
         )
         for each in _platforms(given)
@@ -160,9 +163,9 @@ def _find_to_resize(given: QueryDict) -> list[Target]:
     return [
         _platform_target(
             each,
-            effect=f"Its size is {pool_size(each, pools.get(each))} now, and "
-            f"{slots.get(each, 0)} of these exist. A larger pool grows as bots come; in a smaller "
-            "one slots beyond its size are cordoned, idle ones first, and no meeting is cut short",
+            effect=f"Maximum now: {pool_size(each, pools.get(each))}. Slots in the pool: "
+            f"{slots.get(each, 0)}. A larger pool grows as bots arrive. In a smaller pool, slots "
+            "beyond the maximum are cordoned, idle ones first. No meeting is cut short",
         )
         for each in _platforms(given)
     ]
@@ -172,7 +175,7 @@ def _resize(order: Order) -> bool:
     _check_platform(order)
     size = order.data["size"]
     if not set_pool_size(order.key, size, reason=order.reason, actor=order.actor):
-        raise NotDone("that is its size already")
+        raise NotDone("it already has this size")
     return True
 
 
@@ -180,6 +183,7 @@ QUEUE_ACTIONS = (
     Action(
         name="move-up",
         title="Move up",
+        heading="Move {} up",
         permission=OPERATE,
         find=partial(_find_waiters, stuck=_firsts),
         do=_move_up,
@@ -190,6 +194,7 @@ QUEUE_ACTIONS = (
     Action(
         name="move-down",
         title="Move down",
+        heading="Move {} down",
         permission=OPERATE,
         find=partial(_find_waiters, stuck=_lasts),
         do=_move_down,
@@ -200,6 +205,7 @@ QUEUE_ACTIONS = (
     Action(
         name="priority",
         title="Change priority",
+        heading="Change the priority of {}",
         permission=OPERATE,
         find=_find_waiters,
         do=_prioritise,
@@ -211,6 +217,7 @@ QUEUE_ACTIONS = (
     Action(
         name="pause",
         title="Pause",
+        heading="Pause {}",
         permission=OPERATE,
         find=_find_to_pause,
         do=_pause,
@@ -222,6 +229,7 @@ QUEUE_ACTIONS = (
     Action(
         name="resume",
         title="Resume",
+        heading="Resume {}",
         permission=OPERATE,
         find=_find_to_resume,
         do=_resume,
@@ -231,6 +239,7 @@ QUEUE_ACTIONS = (
     Action(
         name="resize",
         title="Change size",
+        heading="Change the size of {}",
         permission=ADMINISTER,
         find=_find_to_resize,
         do=_resize,

@@ -1,4 +1,4 @@
-"""Every action there is, under its name in the address."""
+"""All actions, by their name in the URL."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods

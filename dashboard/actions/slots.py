@@ -1,4 +1,4 @@
-"""What operators can do to slots."""
+"""Operator actions on slots."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ from pool.steering import cordon_slot, uncordon_slot
 from slots.models import Slot
 from slots.status import ContainerStatus, SlotStatus
 
-Effect = Callable[[Slot], tuple[str, str]]  # what will happen, or why nothing will
+Effect = Callable[[Slot], tuple[str, str]]  # what will happen, or why the slot is skipped
 
 
 def find(given: QueryDict, *, effect: Effect) -> list[Target]:
@@ -49,22 +49,22 @@ def _target(slot: Slot, effect: Effect) -> Target:
 
 
 def _slot(order: Order) -> Slot:
-    """The slot as it was shown."""
+    """The slot, if it has not changed since the operator saw it."""
     slot = Slot.objects.filter(name=order.key).first()
     if slot is None:
-        raise NotDone("it is gone")
+        raise NotDone("it no longer exists")
     if str(slot.epoch) != order.seen:
-        raise NotDone("it has moved on since it was shown")
+        raise NotDone("it changed after you opened the page")
     return slot
 
 
-# --- Ending what runs in it --------------------------------------------------------------------
+# --- Release and stop --------------------------------------------------------------------------
 
 
 def _release_effect(slot: Slot) -> tuple[str, str]:
     if slot.assigned_bot_id is None:
-        return "", f"it holds no bot (it is {slot.status})"
-    return f"Bot #{slot.assigned_bot_id} fails, its container is stopped, the slot goes idle", ""
+        return "", f"it has no bot (it is {slot.status})"
+    return f"Bot #{slot.assigned_bot_id} fails, its container stops and the slot becomes idle", ""
 
 
 def _release(order: Order) -> bool:
@@ -75,10 +75,10 @@ def _release(order: Order) -> bool:
 
 def _stop_effect(slot: Slot) -> tuple[str, str]:
     if slot.assigned_bot_id is not None:
-        return f"Bot #{slot.assigned_bot_id} is cancelled, its container is stopped", ""
+        return f"Bot #{slot.assigned_bot_id} is cancelled and its container stops", ""
     if slot.status == SlotStatus.IDLE and _seems_to_run(slot):
-        return "Nobody uses it, but something runs in it: that is stopped", ""
-    return "", f"nothing runs in it (it is {slot.status})"
+        return "It has no bot, but its container is running. The container stops", ""
+    return "", f"nothing is running in it (it is {slot.status})"
 
 
 def _seems_to_run(slot: Slot) -> bool:
@@ -92,30 +92,30 @@ def _stop(order: Order) -> bool:
     return release_bot_from_slot(slot, Outcome(BotStatus.CANCELLED, reason, order.actor))
 
 
-# --- Beginning anew ----------------------------------------------------------------------------
+# --- Recreate and retry ------------------------------------------------------------------------
 
 
 def _recreate_effect(slot: Slot) -> tuple[str, str]:
     if slot.status == SlotStatus.STOPPING:
-        return "", "it is being stopped already"
-    anew = "its application is deleted; the next start makes a new one, which takes minutes"
+        return "", "it is already stopping"
+    deleted = "application is deleted. The next start creates a new one, which takes minutes"
     if slot.assigned_bot_id is not None:
-        return f"Bot #{slot.assigned_bot_id} fails, {anew}", ""
-    return anew.capitalize(), ""
+        return f"Bot #{slot.assigned_bot_id} fails and its {deleted}", ""
+    return f"Its {deleted}", ""
 
 
 def _recreate(order: Order) -> bool:
     slot, reason = _slot(order), f"Recreated by operator: {order.reason}"
     if slot.assigned_bot_id is None:
         return recover_slot(slot, reason=reason, actor=order.actor, recreate=True)
-    # Not placed again: its container may be up already, and no bot may run twice.
+    # Do not place the bot again: its container may be up already, and no bot may run twice.
     return handle_slot_error(slot, reason, actor=order.actor, recreate=True, place_again=False)
 
 
 def _retry_effect(slot: Slot) -> tuple[str, str]:
     if slot.status != SlotStatus.ERROR:
         return "", f"it is not in error (it is {slot.status})"
-    return "What may run in it is stopped, then it is idle again", ""
+    return "Its container stops if it is running. Then the slot becomes idle", ""
 
 
 def _retry(order: Order) -> bool:
@@ -123,14 +123,14 @@ def _retry(order: Order) -> bool:
     return recover_slot(_slot(order), reason=reason, actor=order.actor)
 
 
-# --- In and out of service ---------------------------------------------------------------------
+# --- Cordon and delete -------------------------------------------------------------------------
 
 
 def _cordon_effect(slot: Slot) -> tuple[str, str]:
     if slot.cordoned:
-        return "", "it is cordoned already"
-    stays = f"; Bot #{slot.assigned_bot_id} stays in it to its end" if slot.assigned_bot_id else ""
-    return f"No further bot gets it{stays}", ""
+        return "", "it is already cordoned"
+    stays = f". Bot #{slot.assigned_bot_id} stays until it ends" if slot.assigned_bot_id else ""
+    return f"Gets no new bots{stays}", ""
 
 
 def _cordon(order: Order) -> bool:
@@ -138,7 +138,7 @@ def _cordon(order: Order) -> bool:
 
 
 def _uncordon_effect(slot: Slot) -> tuple[str, str]:
-    return ("Bots get it again", "") if slot.cordoned else ("", "it is not cordoned")
+    return ("Gets new bots again", "") if slot.cordoned else ("", "it is not cordoned")
 
 
 def _uncordon(order: Order) -> bool:
@@ -157,7 +157,7 @@ def _delete(order: Order) -> bool:
     except CoolifyError as error:
         raise NotDone(f"Coolify did not delete its application: {error}") from error
     except (LeaseNotAcquired, LeaseLost) as error:
-        raise NotDone("somebody is busy with it; try again in a moment") from error
+        raise NotDone("another process is working on it; try again in a moment") from error
 
 
 def _action(
@@ -173,6 +173,7 @@ def _action(
     return Action(
         name=name,
         title=title,
+        heading=f"{title} {{}}",
         permission=permission,
         find=partial(find, effect=effect),
         do=do,

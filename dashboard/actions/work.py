@@ -1,4 +1,4 @@
-"""What operators can do to work under way: deployments and leases."""
+"""Operator actions on deployments and leases."""
 
 from django.http import QueryDict
 
@@ -24,10 +24,10 @@ def _deployment_target(deployment: Deployment) -> Target:
     return Target(
         key=str(deployment.pk),
         seen=str(deployment.epoch),
-        name=f"{deployment.slot_name}, deployment {deployment.pk}",
+        name=f"Deployment {deployment.pk} of {deployment.slot_name}",
         link=f"/slots/{deployment.slot_name}/",
-        effect=f"Bot #{deployment.bot_id} is cancelled, the slot is stopped and goes idle",
-        why_not="" if is_active else f"it is over ({deployment.get_status_display().lower()})",
+        effect=f"Bot #{deployment.bot_id} is cancelled; the slot stops and becomes idle",
+        why_not="" if is_active else f"it has ended ({deployment.get_status_display().lower()})",
         bot=deployment.bot,
     )
 
@@ -36,7 +36,7 @@ def _cancel_deployment(order: Order) -> bool:
     found = Deployment.objects.filter(pk=order.number, status__in=ACTIVE)
     deployment = found.select_related("slot").first()
     if deployment is None or deployment.slot.epoch != deployment.epoch:
-        raise NotDone("it is over")
+        raise NotDone("it has ended")
     reason = f"Deployment cancelled by operator: {order.reason}"
     return release_bot_from_slot(deployment.slot, Outcome(BotStatus.CANCELLED, reason, order.actor))
 
@@ -50,8 +50,8 @@ def _find_leases(given: QueryDict) -> list[Target]:
             seen=str(lease.fence),
             name=f"{slots[lease.key]} ({lease.key})" if lease.key in slots else lease.key,
             link=f"/slots/{slots[lease.key]}/" if lease.key in slots else "",
-            effect=f"{lease.holder} loses it and can write nothing more; the next one gets it",
-            why_not="" if lease.holder else "nobody holds it",
+            effect=f"{lease.holder} loses it and its later writes are refused",
+            why_not="" if lease.holder else "no process holds it",
         )
         for lease in leases
     ]
@@ -60,7 +60,7 @@ def _find_leases(given: QueryDict) -> list[Target]:
 def _break(order: Order) -> bool:
     lease = Lease.objects.filter(key=order.key).first()
     if lease is None or str(lease.fence) != order.seen:
-        raise NotDone("somebody else holds it by now")
+        raise NotDone("its holder changed after you opened the page")
     return break_lease(order.key)
 
 
@@ -68,6 +68,7 @@ WORK_ACTIONS = (
     Action(
         name="cancel-deployment",
         title="Cancel deployment",
+        heading="Cancel {}",
         permission=OPERATE,
         find=_find_deployments,
         do=_cancel_deployment,
@@ -79,6 +80,7 @@ WORK_ACTIONS = (
     Action(
         name="break-lease",
         title="Break lease",
+        heading="Break lease: {}",
         permission=ADMINISTER,
         find=_find_leases,
         do=_break,

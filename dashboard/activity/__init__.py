@@ -1,1 +1,1 @@
-"""History, repairs, leases and calls, as lists and CSV."""
+"""The activity page: history, repairs, leases and calls, with CSV export."""

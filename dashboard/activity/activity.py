@@ -1,4 +1,4 @@
-"""What has happened: the history of slots and bots, repairs, leases, calls and operators."""
+"""The activity page: history of slots and bots, repairs, operators, leases and the system."""
 
 import csv
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ MOST_EXPORTED = 100_000
 TABS = [
     *((kind.name, kind.title) for kind in KINDS.values()),
     ("leases", "Leases"),
-    ("parts", "Coolify and work"),
+    ("parts", "System"),
 ]
 
 
@@ -39,7 +39,7 @@ def activity(request: HttpRequest) -> HttpResponse:
     if tab == "leases":
         return _leases(request)
     if tab == "parts":
-        return _parts(request)
+        return _system(request)
     raise Http404
 
 
@@ -69,7 +69,7 @@ def _leases(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _parts(request: HttpRequest) -> HttpResponse:
+def _system(request: HttpRequest) -> HttpResponse:
     works, servers = PeriodicWork.objects.order_by("name"), ServerReading.objects.order_by("name")
     return _tab(
         request,
@@ -102,11 +102,11 @@ def _tab(
     )
 
 
-# --- Taking it away ----------------------------------------------------------------------------
+# --- Export ------------------------------------------------------------------------------------
 
 
 class _Echo:
-    """A file that hands back what is written to it."""
+    """A file whose write() returns the line."""
 
     def write(self, line: str) -> str:
         return line
@@ -132,19 +132,19 @@ def _csv(kind: Records, request: HttpRequest) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    """A cell that begins like a formula would be run by a spreadsheet."""
+    """Escape a value that a spreadsheet would run as a formula."""
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-# --- Trying out --------------------------------------------------------------------------------
+# --- Dry run -----------------------------------------------------------------------------------
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(OPERATE)
 def dry_run(request: HttpRequest) -> HttpResponse:
-    """What the reconciler would do now. Changes nothing."""
-    if request.method != "POST":  # it is asked for with the button there
+    """Show what the reconciler would do now. Changes nothing."""
+    if request.method != "POST":  # a login can lead here; the button is on that page
         return redirect(f"{reverse('activity')}?show=repairs")
     report = reconcile(dry_run=True)
     record_action(request.user, action="dry-run", target="reconciler", reason="Dry run", done=True)

@@ -1,4 +1,4 @@
-"""The kinds of records that the activity page lists and exports, each with its columns."""
+"""The record types that the activity page lists and exports, with their columns."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""One bot and its story."""
+"""The page of one bot, with its timeline."""
 
 from typing import Any
 
@@ -29,16 +29,16 @@ def bot(request: HttpRequest, pk: int) -> HttpResponse:
     deployments = Deployment.objects.filter(bot=found).order_by("pk")[:SHOWN]
     slot = Slot.objects.filter(assigned_bot=found)
     waits = found.status == BotStatus.QUEUED
-    # The place of a waiter changes with the others in its line.
+    # The place of a waiting bot depends on the whole queue of its platform.
     line = QueueEntry.objects.filter(platform=found.platform).order_by("turn")[: 500 * waits]
 
     def live() -> dict[str, Any]:
-        told = list(events)
+        shown = list(events)
         return {
             "bot": found,
             "slot": slot.first(),
-            "steps": story_of(told, list(deployments), list(_transitions(found))),
-            "phases": phases_of(found, told, now=database_now()),
+            "steps": story_of(shown, list(deployments), list(_transitions(found))),
+            "phases": phases_of(found, shown, now=database_now()),
             "config": masked_text(found.config),
             "place": place_in_line(found) if waits else None,
             "reasons": why_waiting(found) if waits else [],
@@ -56,7 +56,7 @@ def bot(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _transitions(bot: Bot) -> Any:
-    """Of its slots while it had them, and of the stop that followed."""
+    """Transitions of its slots while it held them, and of the stop that followed."""
     mine = SlotTransition.objects.filter(bot=bot, slot_name=bot.slot_name).order_by("-pk")
     last = mine.values("epoch")[:1]
     after = Q(slot_name=bot.slot_name, epoch__in=last, from_status="stopping", to_status="idle")

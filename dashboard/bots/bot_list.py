@@ -1,4 +1,4 @@
-"""All bots, newest first."""
+"""The list of bots, newest first."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which bots a page shows, read from its address."""
+"""Filters of the bot list, read from the query string."""
 
 from django.db.models import Q, QuerySet
 from django.http import QueryDict

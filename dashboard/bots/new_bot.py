@@ -1,4 +1,4 @@
-"""A bot asked for by hand."""
+"""The form that requests a bot."""
 
 from typing import Any
 
@@ -27,11 +27,14 @@ class NewBotForm(forms.Form):
         widget=forms.TextInput(attrs={"placeholder": "https://meet.google.com/abc-defg-hij"}),
     )
     platform = forms.ChoiceField(
-        choices=[("", "As the address says"), *Platform.choices], required=False
+        choices=[("", "Detect from address"), *Platform.choices], required=False
     )
-    display_name = forms.CharField(label="Name in the meeting", max_length=255, initial="Notetaker")
+    display_name = forms.CharField(label="Display name", max_length=255, initial="Notetaker")
     priority = forms.IntegerField(
-        min_value=0, max_value=HIGHEST_PRIORITY_NUMBER, initial=100, help_text="Lower goes first."
+        min_value=0,
+        max_value=HIGHEST_PRIORITY_NUMBER,
+        initial=100,
+        help_text="Lower numbers go first.",
     )
 
     def clean(self) -> dict[str, Any]:
@@ -46,25 +49,29 @@ class NewBotForm(forms.Form):
 
 
 def new_bot_fields() -> SafeString:
-    """The fields of an empty form, made once: they are the same for everybody."""
+    """The fields of an empty form. Cached: they are the same for every user."""
     html = cache.get_or_set(
         "new-bot-fields", lambda: render_to_string("fields.html", {"form": NewBotForm()})
     )
-    return mark_safe(str(html))  # noqa: S308 (a template made it)
+    return mark_safe(str(html))  # noqa: S308 (rendered by a template)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(OPERATE)
 def new_bot(request: HttpRequest) -> HttpResponse:
-    if request.method != "POST":  # after a login that came between the form and its sending
+    if request.method != "POST":  # the form was sent after its session ended
         return render(request, "bots/new_bot.html", {"form": NewBotForm()})
     form = NewBotForm(request.POST)
     if not form.is_valid():
         return render(request, "bots/new_bot.html", {"form": form}, status=422)
     bot = request_bot(BotRequest(**form.cleaned_data), actor=actor_of(request.user))
     record_action(
-        request.user, action="new-bot", target=str(bot), reason="Asked for by hand", done=True
+        request.user,
+        action="new-bot",
+        target=str(bot),
+        reason="Requested in the dashboard",
+        done=True,
     )
     waits = bot.status == BotStatus.QUEUED
-    messages.success(request, f"{bot} waits for a slot." if waits else f"{bot} is on its way.")
+    messages.success(request, f"{bot} is waiting for a slot." if waits else f"{bot} is starting.")
     return redirect("bot", bot.pk)

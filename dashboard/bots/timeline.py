@@ -1,4 +1,4 @@
-"""A bot's story from its request to its end, in the order in which it happened."""
+"""A bot's timeline, from its request to its end."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A stretch of the bar above the story; `x` and `width` are percentages."""
+    """A section of the bar above the timeline; `x` and `width` are percentages."""
 
     name: str
     tone: str
@@ -33,7 +33,7 @@ class Phase:
 
 
 _PHASES = {
-    "PENDING": ("asked", "waiting"),
+    "PENDING": ("pending", "waiting"),
     "QUEUED": ("queue", "waiting"),
     "DEPLOYING": ("deployment", "deploying"),
     "JOINING_CALL": ("joining", "joining"),
@@ -46,11 +46,11 @@ _PHASES = {
 def story_of(
     events: list[BotEvent], deployments: list[Deployment], transitions: list[SlotTransition]
 ) -> list[Step]:
-    steps = [*_told(events), *_started(deployments), *_released(transitions)]
+    steps = [*_of_bot(events), *_of_deployments(deployments), *_of_slots(transitions)]
     return sorted(steps, key=lambda step: step.at)
 
 
-def _told(events: list[BotEvent]) -> Iterator[Step]:
+def _of_bot(events: list[BotEvent]) -> Iterator[Step]:
     for event, after in zip_longest(events, events[1:]):
         end = after.at if after else None
         yield Step(
@@ -63,12 +63,12 @@ def _told(events: list[BotEvent]) -> Iterator[Step]:
         )
 
 
-def _started(deployments: list[Deployment]) -> Iterator[Step]:
+def _of_deployments(deployments: list[Deployment]) -> Iterator[Step]:
     for each in deployments:
         milestones = (
-            (each.start_asked_at, "start asked", _wait_for_image(each)),
-            (each.building_since, "Coolify builds", f"deployment {each.deployment_uuid}"),
-            (each.coolify_ended_at, f"Coolify: {each.coolify_status or 'over'}", each.condemned),
+            (each.start_asked_at, "start requested", _wait_for_image(each)),
+            (each.building_since, "Coolify: building", f"deployment {each.deployment_uuid}"),
+            (each.coolify_ended_at, f"Coolify: {each.coolify_status or 'ended'}", each.condemned),
         )
         for at, what, reason in milestones:
             if at is not None:
@@ -77,13 +77,13 @@ def _started(deployments: list[Deployment]) -> Iterator[Step]:
 
 def _wait_for_image(deployment: Deployment) -> str:
     if deployment.leader:
-        return "First with its image on this server: it pulls for the others"
+        return "First with this image on the server: pulls it for the others"
     if deployment.waited_for_image:
-        return "Waited for the pull of its image"
-    return "The image was there"
+        return "Waited for another deployment to pull the image"
+    return "The image was already on the server"
 
 
-def _released(transitions: list[SlotTransition]) -> Iterator[Step]:
+def _of_slots(transitions: list[SlotTransition]) -> Iterator[Step]:
     for each in transitions:
         if each.to_status in ("stopping", "error", "idle") and each.to_status != each.from_status:
             yield Step(

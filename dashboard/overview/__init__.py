@@ -1,1 +1,1 @@
-"""The first page: one card per platform, health, and what needs attention."""
+"""The overview page: health, what needs attention, and one card per platform."""

@@ -1,4 +1,4 @@
-"""What an operator should look at now, each with what to do next."""
+"""What needs an operator's attention now, with the next step for each."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from dashboard.overview.cards import Card
 from dashboard.overview.health import Part
 
 _REMEDIES = {
-    "Worker": "Start one with manage.py worker, and look at its log.",
-    "Ticker": "Start one with manage.py ticker, and look at its log.",
-    "Coolify": "Look whether Coolify is up; running bots are not touched meanwhile.",
-    "Calls": "Nothing to do if it passes; else look at who else uses this Coolify.",
+    "Worker": "Start one with manage.py worker and check its log.",
+    "Ticker": "Start one with manage.py ticker and check its log.",
+    "Coolify": "Check that Coolify is up. Running bots are not affected.",
+    "Calls": "If this lasts, check what else uses this Coolify.",
 }
 
 
@@ -51,7 +51,7 @@ def _of_pool(card: Card) -> Iterator[Attention]:
     if card.paused is not None:
         yield Attention(
             words=f"{name} is paused by {card.paused.paused_by}: {card.paused.pause_reason}",
-            next_step="Resume it when that is over.",
+            next_step="Resume it when the reason is gone.",
             link=reverse("queue"),
         )
     elif card.waiting and not card.room:
@@ -59,26 +59,26 @@ def _of_pool(card: Card) -> Iterator[Attention]:
 
 
 def _of_full_pool(card: Card, *, errors: int) -> Attention:
-    """A larger pool helps only where all of it is in service."""
-    waiting = f"{card.platform.label}: {card.waiting} waiting, and"
+    """Suggest a larger pool only if every slot is in service."""
+    waiting = f"{card.platform.label}: {card.waiting} waiting,"
     cordoned = sum(cell.cordoned for cell in card.cells)
     out_of_service = f"of {len(card.cells)} slots"
     if cordoned:
         filters = urlencode({"platform": card.platform.value, "cordoned": "yes"})
         return Attention(
             words=f"{waiting} {cordoned} {out_of_service} cordoned",
-            next_step="Uncordon those that are fit for use.",
+            next_step="Uncordon the slots that can be used.",
             link=f"{reverse('slots')}?{filters}",
         )
     if errors:
         filters = urlencode({"platform": card.platform.value, "status": "error"})
         return Attention(
             words=f"{waiting} {errors} {out_of_service} in error",
-            next_step="Bring these back first.",
+            next_step="Retry or recreate these first.",
             link=f"{reverse('slots')}?{filters}",
         )
     return Attention(
-        words=f"{waiting} the pool is at its maximum",
-        next_step="Raise the size of the pool if the server can bear it.",
+        words=f"{waiting} pool at its maximum size",
+        next_step="Increase the pool size if the servers have room.",
         link=f"{reverse('queue')}?platform={card.platform.value}",
     )

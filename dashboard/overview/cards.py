@@ -1,4 +1,4 @@
-"""One card for each platform: its slots, its line, its starts and its last hour."""
+"""One card per platform: slots, queue, starts and charts of the last hour."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ class Card:
 
 
 def cards() -> list[Card]:
-    """In the same number of queries however many slots there are."""
+    """The number of queries does not depend on the number of slots."""
     slots = _by_platform(Slot.objects.order_by("platform", "number"))
     pools = {pool.platform: pool for pool in Pool.objects.all()}
     paused = {pool.platform: pool for pool in paused_pools()}
@@ -134,7 +134,7 @@ def _deployments_under_way() -> dict[str, int]:
     return dict(rows.annotate(Count("id")))
 
 
-# Of the newest starts only, however many there are.
+# Limited to the newest starts: the table grows without bound.
 _WARM_SHARES = """
 SELECT
     slot.platform,
@@ -147,7 +147,7 @@ GROUP BY slot.platform
 
 
 def _warm_shares() -> dict[str, int]:
-    """In percent: the starts of the last hour that found their image in place."""
+    """Percentage of starts in the last hour that found their image on the server."""
     return dict(fetch_all(_WARM_SHARES, {}))
 
 

@@ -1,10 +1,10 @@
-"""Small charts as SVG: the geometry is worked out here, the template only writes it down."""
+"""Small SVG charts. The geometry is computed here; the template only prints it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 240.0, 56.0
-LOWEST_TOP = 1.0  # one bot, one second: what is less is drawn as the little that it is
+LOWEST_TOP = 1.0  # the smallest scale: values below one bot or one second stay small
 
 Values = Sequence[float | None]
 
@@ -27,18 +27,17 @@ class Chart:
 
     @property
     def words(self) -> str:
-        """For those who do not see it."""
+        """A text alternative for screen readers."""
         last = ", ".join(f"{line.name} {line.last}" for line in self.lines)
-        return f"{self.title}, last hour. At the last reading: {last}. Highest: {self.top}."
+        return f"{self.title}, last hour. Latest: {last}. Highest: {self.top}."
 
     @property
     def has_key(self) -> bool:
-        """What is counted is not: its last reading may differ from the live count beside it."""
+        """Charts of counts have no key: the last sample may differ from the live count."""
         return not self.filled and len(self.lines) > 1
 
 
-# Name, tone, and a value for each minute from the oldest to the newest; None where there was no
-# reading.
+# Name, tone, and one value per minute, oldest first. None means no sample.
 Series = Sequence[tuple[str, str, Values]]
 
 
@@ -58,7 +57,6 @@ def line_chart(title: str, series: Series, *, unit: str = "") -> Chart:
 
 
 def stacked_chart(title: str, series: Series) -> Chart:
-    """Each on top of those before it."""
     floor: Values = [0.0] * len(series[0][2])
     stacks = []
     for name, tone, values in series:
@@ -99,8 +97,10 @@ def _bands(low: Values, high: Values, *, top: float) -> list[str]:
 
 
 def _stretches(values: Values, *, top: float) -> list[list[str]]:
-    """The points of each stretch without a gap. A reading speaks for its whole minute, so that a
-    single one is seen, too."""
+    """The points of each stretch without a gap.
+
+    A sample is drawn as wide as its minute, so a single one is visible.
+    """
     stretches: list[list[str]] = []
     minute = WIDTH / len(values)
     before: float | None = None

@@ -1,4 +1,4 @@
-"""Whether the parts that the pool depends on do their work, in one line each."""
+"""The health of everything the pool depends on, in one line each."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ def health(budget: BudgetReport) -> list[Part]:
 
 
 def _process(name: str, reason: str) -> Part:
-    return Part(name=name, is_well=not reason, words=reason or "at work")
+    return Part(name=name, is_well=not reason, words=reason or "running")
 
 
 def _coolify(budget: BudgetReport) -> Part:
@@ -33,7 +33,7 @@ def _coolify(budget: BudgetReport) -> Part:
     if budget.circuit != "closed":
         words = f"does not answer: {budget.circuit_reason}"
     elif watch is not None:
-        words = f"cannot be looked at: {watch.error}"
+        words = f"cannot be observed: {watch.error}"
     else:
         return Part(name="Coolify", is_well=True, words="answers")
     return Part(name="Coolify", is_well=False, words=words)
@@ -41,7 +41,7 @@ def _coolify(budget: BudgetReport) -> Part:
 
 def _calls(budget: BudgetReport) -> Part:
     if budget.paused_until is not None:
-        words = f"paused until {budget.paused_until:%H:%M:%S}: {budget.pause_reason}"
+        words = f"paused until {budget.paused_until:%H:%M:%S} UTC: {budget.pause_reason}"
         return Part(name="Calls", is_well=False, words=words)
     words = f"{budget.spent} of {budget.limit} in the last minute"
     return Part(name="Calls", is_well=budget.spent < budget.limit, words=words)

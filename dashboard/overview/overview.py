@@ -1,4 +1,4 @@
-"""The pool at a glance."""
+"""The overview page."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from dashboard.overview.health import health
 from dashboard.permissions import needs
 from slots.deployment import ACTIVE
 
-# All that the page shows, in one round trip: xmin is PostgreSQL's mark of a row's last change.
+# Everything the page shows, in one round trip. xmin changes with every update of a row.
 _VERSION = """
 SELECT
     (SELECT md5(string_agg(id || ':' || xmin, ',' ORDER BY id)) FROM slots_slot),

@@ -1,1 +1,1 @@
-"""Pages of slots and their deployments."""
+"""Pages about slots and their deployments."""

@@ -1,4 +1,4 @@
-"""Starts of slots: those under way, by image and server, and the recent ones."""
+"""The deployments page: active ones by image and server, then recent ones."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ CHOICES: dict[str, list[tuple[str, str]]] = {
 
 @dataclass
 class ImageOnServer:
-    """Who starts with this image on this server: one leader pulls it, the others follow."""
+    """The active deployments of one image on one server. One leader pulls; the others wait."""
 
     image: str
     server: str

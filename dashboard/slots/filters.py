@@ -1,4 +1,4 @@
-"""Which slots a page shows, read from its address."""
+"""Filters of the slot list, read from the query string."""
 
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
@@ -23,7 +23,7 @@ CHOICES: dict[str, list[tuple[str, str]]] = {
 
 
 def slots_that_match(given: QueryDict) -> QuerySet[Slot]:
-    """A value that is not known matches nothing, rather than everything."""
+    """An unknown value matches no slots, not all of them."""
     slots = Slot.objects.all()
     if given.get("platform"):
         slots = slots.filter(platform=given["platform"])

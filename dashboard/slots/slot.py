@@ -1,4 +1,4 @@
-"""One slot: where it is and why, what it went through, and what runs in it."""
+"""The page of one slot: its state and why, its history and its deployments."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ SHOWN = 30
 LOG_LINES = 200
 
 _NEXT = {
-    SlotStatus.IDLE: "Ready: the next bot of its platform gets it.",
-    SlotStatus.DEPLOYING: "Its container is being started; then it is busy.",
-    SlotStatus.BUSY: "Its bot runs. When the bot ends, the container is stopped.",
-    SlotStatus.STOPPING: "Its container is being stopped; once that is seen, it is idle.",
-    SlotStatus.ERROR: "Nobody gets it. It is tried again a few times, then an operator has to: "
-    "retry, recreate or delete it.",
+    SlotStatus.IDLE: "Ready for the next bot of its platform.",
+    SlotStatus.DEPLOYING: "The container is starting. Then the slot is busy.",
+    SlotStatus.BUSY: "The bot is running. When it ends, the container is stopped.",
+    SlotStatus.STOPPING: "The container is stopping. Once that is confirmed, the slot is idle.",
+    SlotStatus.ERROR: "No bot gets this slot. Botpool retries a few times. After that, an operator "
+    "must retry, recreate or delete it.",
 }
 
 
@@ -64,21 +64,21 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
 
 def _why(slot: Slot, history: Any) -> str:
     last = next((t for t in history if t.from_status != t.to_status), None)
-    return last.reason if last else "It has not been used yet."
+    return last.reason if last else "Not used yet."
 
 
 def _next(slot: Slot) -> str:
     if slot.beyond_size and slot.status == SlotStatus.IDLE:
-        return "Beyond the pool's size: nobody gets it until the pool grows or it is uncordoned."
+        return "Beyond the pool size: gets no bots until the pool grows or the slot is uncordoned."
     if slot.cordoned and slot.status == SlotStatus.IDLE:
-        return "Cordoned: nobody gets it until it is uncordoned."
+        return "Cordoned: gets no bots until it is uncordoned."
     return _NEXT[SlotStatus(slot.status)]
 
 
 @require_safe
 @needs(VIEW)
 def container_log(request: HttpRequest, name: str) -> HttpResponse:
-    """Asked for by hand only: it is slow for Coolify, and a call of its budget."""
+    """Read on request only: it is slow for Coolify and costs a call of the budget."""
     found = get_object_or_404(Slot, name=name)
     log, problem = "", ""
     if not found.coolify_uuid:
@@ -96,7 +96,7 @@ def container_log(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @needs(VIEW)
 def in_coolify(request: HttpRequest, name: str) -> HttpResponse:
-    """To the application's page in Coolify, whose address has the environment's uuid in it."""
+    """Redirect to the application in Coolify, whose URL contains the environment's uuid."""
     found = get_object_or_404(Slot, name=name)
     base = settings.COOLIFY_API_URL.removesuffix("/").removesuffix("/api/v1")
     project, wanted = settings.COOLIFY_PROJECT_UUID, settings.COOLIFY_ENVIRONMENT_NAME

@@ -1,4 +1,4 @@
-"""All slots as a table, narrowed down by what the address says."""
+"""The table of slots, with filters."""
 
 from dataclasses import dataclass
 from typing import Any

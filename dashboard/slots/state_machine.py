@@ -1,4 +1,4 @@
-"""The slot's states as a small picture."""
+"""A diagram of the slot's states."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class Picture:
 
 
 def state_machine(current: str) -> Picture:
-    """Drawn from the table of moves, so that it cannot drift from it."""
+    """Drawn from the table of allowed moves, so the two always agree."""
     after = ", ".join(state.value for state in MOVES[SlotStatus(current)])
     return Picture(
         states=[
@@ -51,13 +51,13 @@ def state_machine(current: str) -> Picture:
             for before, targets in MOVES.items()
             for to in targets
         ],
-        words=f"The slot is {current}. From there it can become {after}.",
+        words=f"The slot is {current}. It can become {after}.",
     )
 
 
 def _arrow(before: SlotStatus, to: SlotStatus, *, is_next: bool) -> Arrow:
     (x1, y1), (x2, y2) = _PLACES[before], _PLACES[to]
-    # Two states with moves both ways get two arrows side by side.
+    # Moves in both directions get two arrows side by side.
     shift = 9 if before in MOVES[to] else 0
     if y1 == y2:
         side = 1 if x2 > x1 else -1

@@ -1,16 +1,17 @@
-"""How times, durations and states look on every page."""
+"""Template filters for times, durations and states."""
 
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
 from django.http import QueryDict
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 
 register = template.Library()
 
-# A letter beside the colour, for those who do not tell colours apart.
+# A letter in addition to the colour, for readers who cannot tell the colours apart.
 LETTERS = {
     "idle": "I",
     "deploying": "D",
@@ -19,7 +20,7 @@ LETTERS = {
     "error": "E",
 }
 
-# The look of every other state is that of the slot's state it is closest to.
+# Other states take the look of the slot status that is closest.
 TONES = {
     "PENDING": "waiting",
     "QUEUED": "waiting",
@@ -60,14 +61,20 @@ def letter(status: str) -> str:
 
 @register.filter
 def ago(moment: datetime | None) -> SafeString | str:
-    """The time in UTC; the page's script shows its age instead, and keeps it up to date."""
+    """A time in UTC. The page's script replaces it with "46 s ago" and keeps that up to date."""
     return _time(moment, kind="ago") if moment else "–"
 
 
 @register.filter
 def age(moment: datetime | None) -> SafeString | str:
-    """Like `ago`, for "since …": its age without the word ago."""
+    """Like `ago`, but "46 s"."""
     return _time(moment, kind="age") if moment else "–"
+
+
+@register.filter
+def lasting(moment: datetime | None) -> SafeString | str:
+    """Like `ago`, but "for 46 s"; without the script "since" and the time."""
+    return _time(moment, kind="for", before="since ") if moment else "–"
 
 
 @register.filter
@@ -80,13 +87,31 @@ def clock(moment: datetime | None) -> SafeString | str:
     return _time(moment, kind="clock") if moment else "–"
 
 
-def _time(moment: datetime, *, kind: str) -> SafeString:
+def _time(moment: datetime, *, kind: str, before: str = "", after: str = "") -> SafeString:
     return format_html(
-        '<time datetime="{}" data-{}="">{}</time>',
+        '<time datetime="{}" data-{}="">{}{}{}</time>',
         moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
         kind,
+        before,
         moment.strftime("%d %b %H:%M:%S"),
+        after,
     )
+
+
+@register.filter
+def readable(sentence: str) -> SafeString:
+    """The sentence with "16 Dec 21:30:00 UTC" in place of "2025-12-16T21:30:00Z"."""
+    return mark_safe(_TIMESTAMP.sub(_shown_time, escape(sentence)))  # noqa: S308 (escaped)
+
+
+_TIMESTAMP = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+
+def _shown_time(found: re.Match[str]) -> str:
+    try:
+        return _time(datetime.fromisoformat(found[0]), kind="clock", after=" UTC")
+    except ValueError:  # no such date
+        return found[0]
 
 
 @register.filter
@@ -117,7 +142,7 @@ def _units(seconds: int) -> list[tuple[int, str]]:
 
 @register.simple_tag(takes_context=True)
 def query(context: dict[str, Any], **changes: Any) -> str:
-    """The address's parameters with these changed; an empty one is left out."""
+    """The query string with these parameters changed. An empty value removes its parameter."""
     given: QueryDict = context["request"].GET.copy()
     given.pop("live", None)
     for name, value in changes.items():

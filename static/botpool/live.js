@@ -1,5 +1,4 @@
-// Keeps open pages up to date. Without it they are plain pages that show what was true when
-// they were loaded.
+// Keeps open pages up to date. Without JavaScript, a page shows its state at the time it loaded.
 (() => {
   "use strict";
 
@@ -9,7 +8,7 @@
   let failures = 0;
   let skip = 0;
 
-  // --- Bringing new HTML into the page without losing focus, scroll, input or open parts -------
+  // --- Update the page without losing focus, scroll position, input or open details -------------
 
   const USERS_OWN = { INPUT: ["value", "checked"], DETAILS: ["open"], OPTION: ["selected"] };
 
@@ -71,7 +70,7 @@
     },
   });
 
-  // --- Ages and countdowns -----------------------------------------------------------------------
+  // --- Ages and countdowns ----------------------------------------------------------------------
 
   function inWords(seconds) {
     const s = Math.max(0, Math.round(seconds));
@@ -84,6 +83,7 @@
   const WORDS = {
     ago: (seconds) => `${inWords(seconds)} ago`,
     age: (seconds) => inWords(seconds),
+    for: (seconds) => `for ${inWords(seconds)}`,
     until: (seconds) => (seconds < 0 ? `in ${inWords(-seconds)}` : "now"),
   };
 
@@ -97,7 +97,7 @@
     }
   }
 
-  // --- Asking again and again --------------------------------------------------------------------
+  // --- Polling ----------------------------------------------------------------------------------
 
   function show(state, words) {
     const sign = document.getElementById("connection");
@@ -144,7 +144,7 @@
     if (!document.hidden) tick();
   });
 
-  // --- Small comforts ----------------------------------------------------------------------------
+  // --- Select all -------------------------------------------------------------------------------
 
   document.addEventListener("change", (event) => {
     const all = event.target.closest("[data-select-all]");

@@ -1,4 +1,4 @@
-"""A real browser on a real server."""
+"""A real browser against a real server."""
 
 import os
 import shutil
@@ -21,7 +21,9 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-HOW_TO_INSTALL = "chromium is missing: apt-get install chromium (or the like) for browser tests"
+HOW_TO_INSTALL = (
+    "Chromium is missing. Install it for the browser tests, e.g. apt-get install chromium"
+)
 
 
 def _chromium() -> str:
@@ -33,9 +35,8 @@ def _chromium() -> str:
     return found
 
 
-# Not for the session: while Playwright's loop runs in this thread, Django takes it for asynchronous
-# code and gives it database connections other than those of the tests before it, which a later
-# test that forks would share with its children without knowing of them.
+# Not session-scoped. While Playwright's event loop runs in this thread, Django opens separate
+# database connections. A later test that forks would share them with its children.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     executable = _chromium()
@@ -48,7 +49,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Visitor:
-    """Somebody at a browser."""
+    """A user with a browser."""
 
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context = context
@@ -69,7 +70,7 @@ class Visitor:
 
     def log_in(self, name: str) -> Page:
         page = self.visit("/login/")
-        page.get_by_label("Name").fill(name)
+        page.get_by_label("Username").fill(name)
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()
         page.wait_for_url(f"{self.url}/")
@@ -78,7 +79,7 @@ class Visitor:
 
 @pytest.fixture
 def visitor(browser, live_server, settings) -> Iterator[Visitor]:
-    # The right hash is slow on purpose, and is not what is tested here.
+    # The default hasher is slow on purpose.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     cache.clear()
     context = browser.new_context(viewport={"width": 1440, "height": 900})

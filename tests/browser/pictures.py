@@ -1,6 +1,6 @@
-"""Pictures of every page, for people to look at: make screenshots.
+"""Screenshots of every page: `make screenshots`.
 
-Not collected with the tests: run as `pytest tests/browser/pictures.py`.
+Not collected with the tests. Run it with `pytest tests/browser/pictures.py`.
 """
 
 from datetime import timedelta
@@ -45,7 +45,7 @@ PAGES = {
 
 
 def fill(settings) -> dict[str, int]:
-    """A morning with something of everything."""
+    """Fill every page with examples."""
     settings.MAX_POOL_SIZES = {"google-meet": 100, "teams": 40, "zoom": 3}
     bots = populate(96)
     for _ in range(14):
@@ -57,8 +57,8 @@ def fill(settings) -> dict[str, int]:
     sample_an_hour()
     cordon_slot(Slot.objects.filter(status="idle")[3], reason="Disk", actor="user:otto")
     record_actions()
-    _parts_are_well()
-    _has_lasted()
+    _processes_are_well()
+    _age_slots()
     config = {"language": "en", "apiKey": "sk-123", "upload": {"token": "abc", "bucket": "minutes"}}
     Bot.objects.update(config=config, last_heartbeat_at=Now())
     return {"bot": bots[2].pk, "waiter": waiters[2].pk}
@@ -81,12 +81,12 @@ def record_actions() -> None:
     )
 
 
-def _parts_are_well() -> None:
+def _processes_are_well() -> None:
     PeriodicWork.objects.create(name="worker heartbeat", finished_at=Now())
     TickerLease.objects.create(holder="web-1", seen_at=Now())
 
 
-def _has_lasted() -> None:
+def _age_slots() -> None:
     for n, slot in enumerate(Slot.objects.order_by("pk")):
         ago = timedelta(seconds=37 * n % 3000)
         Slot.objects.filter(pk=slot.pk).update(

@@ -1,4 +1,4 @@
-"""axe-core finds no serious fault on any page, light or dark, wide or narrow."""
+"""axe-core finds no serious fault on any page, in light or dark mode, wide or narrow."""
 
 from pathlib import Path
 

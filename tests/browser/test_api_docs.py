@@ -1,11 +1,11 @@
-"""The page to try the API, in a real browser under its strict policy."""
+"""The interactive API page works in a real browser under the strict policy."""
 
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
-def test_it_shows_all_calls_without_a_complaint_of_the_browser(live_server, browser):
+def test_it_shows_all_calls_without_browser_errors(live_server, browser):
     complaints, hosts = [], set()
     page = browser.new_page()
     page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)

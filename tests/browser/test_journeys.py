@@ -1,4 +1,4 @@
-"""What operators do, in a real browser."""
+"""Operator journeys in a real browser."""
 
 import pytest
 from playwright.sync_api import expect
@@ -16,7 +16,7 @@ from tests.factories import BotFactory, SlotFactory
 
 pytestmark = pytest.mark.slow
 
-SOON = 60_000  # ms; a change is on the page within two seconds, but this machine may be busy
+SOON = 60_000  # ms; pages change within two seconds, but the machine may be busy
 expect.set_options(timeout=SOON)
 
 
@@ -24,7 +24,7 @@ def has_class(locator, name):
     expect(locator).to_have_class(f"cell {name}", timeout=SOON)
 
 
-def test_a_slot_is_watched_from_idle_to_idle_without_a_reload(operator):
+def test_the_overview_follows_a_slot_without_a_reload(operator):
     slot = SlotFactory(number=1)
     page = operator.visit("/")
     cell = page.locator("#cell-pool-google-meet-001")
@@ -66,12 +66,12 @@ def test_an_update_keeps_scroll_focus_input_and_selection(operator):
     assert page.evaluate("window.scrollY") == scrolled
 
 
-def test_a_bot_is_queued_and_sees_its_place_move(operator, settings):
+def test_a_bot_is_queued_and_its_place_is_updated(operator, settings):
     settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 0)
     first = ask()
     page = operator.visit("/")
     page.get_by_label("Meeting address").fill("https://meet.google.com/abc-defg-hij")
-    page.get_by_role("button", name="Send the bot").click()
+    page.get_by_role("button", name="Send bot").click()
     expect(page.get_by_text("Place 2")).to_be_visible()
     page.get_by_role("link", name="Queue", exact=True).click()
     mine = Bot.objects.latest("pk")
@@ -84,21 +84,21 @@ def test_a_bot_is_queued_and_sees_its_place_move(operator, settings):
     expect(row).to_contain_text("It is the next in line.", timeout=SOON)
 
 
-def test_a_slot_is_released_by_force_after_a_confirmation(operator):
+def test_a_slot_is_force_released_after_a_confirmation(operator):
     bot = ask()
     slot = run(bot)
     page = operator.visit(f"/slots/{slot.name}/")
     page.get_by_role("link", name="Force release").click()
     expect(page.get_by_text(f"Bot #{bot.pk} fails")).to_be_visible()
-    page.get_by_role("button", name="Force release").click()  # the browser asks for the reason
+    page.get_by_role("button", name="Force release").click()  # the reason is required
     assert Slot.objects.get(pk=slot.pk).status == "busy"
     page.get_by_label("Reason").fill("Stuck in the lobby")
     page.get_by_role("button", name="Force release").click()
-    expect(page.get_by_text("Force release: 1 slot done.")).to_be_visible()
+    expect(page.get_by_text("Force release: done for 1 slot.")).to_be_visible()
     assert Bot.objects.get(pk=bot.pk).failure_reason.endswith("Stuck in the lobby")
 
 
-def test_an_action_reaches_all_that_match_the_filter(operator):
+def test_an_action_applies_to_all_that_match_the_filter(operator):
     google = [run(ask()) for _ in range(3)]
     teams = run(ask(Platform.TEAMS))
     page = operator.visit("/slots/?platform=google-meet&status=busy")
@@ -107,7 +107,7 @@ def test_an_action_reaches_all_that_match_the_filter(operator):
     expect(page.get_by_text("3 slots will be changed")).to_be_visible()
     page.get_by_label("Reason").fill("Maintenance")
     page.get_by_role("button", name="Cordon 3").click()
-    expect(page.get_by_text("Cordon: 3 slots done.")).to_be_visible()
+    expect(page.get_by_text("Cordon: done for 3 slots.")).to_be_visible()
     assert all(Slot.objects.get(pk=slot.pk).cordoned for slot in google)
     assert not Slot.objects.get(pk=teams.pk).cordoned
 
@@ -121,7 +121,7 @@ def test_a_viewer_is_refused(viewer):
     expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
 
 
-def test_a_lost_connection_is_said_and_comes_back_by_itself(operator):
+def test_a_lost_connection_is_shown_and_recovers(operator):
     SlotFactory(number=1)
     page = operator.visit("/")
     sign = page.locator("#connection")
@@ -139,10 +139,10 @@ def test_a_hidden_page_pauses(operator):
     page = operator.visit("/")
     page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true})")
     expect(page.locator("#connection")).to_have_text("Paused", timeout=SOON)
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested = []
+    page.on("request", lambda request: requested.append(request.url))
     page.wait_for_timeout(2_500)
-    assert asked == []
+    assert requested == []
 
 
 def test_it_works_without_javascript(browser, live_server, settings):
@@ -157,7 +157,7 @@ def test_it_works_without_javascript(browser, live_server, settings):
     page.get_by_role("button", name="Stop").click()
     page.get_by_label("Reason").fill("Over")
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_text("Stop: 1 slot done.")).to_be_visible()
+    expect(page.get_by_text("Stop: done for 1 slot.")).to_be_visible()
     assert Slot.objects.get(pk=slot.pk).status == "stopping"
     context.close()
 
@@ -173,7 +173,7 @@ def test_the_keyboard_is_enough(operator):
     run(ask())
     page = operator.visit("/")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     cell = page.locator(".cell").first
     cell.focus()
     tip = "element => getComputedStyle(element, '::after').content"

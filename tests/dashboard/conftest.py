@@ -9,7 +9,7 @@ PASSWORD = "correct horse battery staple"
 
 
 @pytest.fixture(autouse=True)
-def _no_html_of_other_tests():
+def _empty_cache():
     cache.clear()
 
 

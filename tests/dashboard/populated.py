@@ -1,4 +1,4 @@
-"""A pool in which everything occurs that a page can show."""
+"""A pool with an example of everything that a page can show."""
 
 from datetime import timedelta
 
@@ -56,7 +56,7 @@ def stop(bot):
 
 
 def populate(slots=12):
-    """So many slots of Google Meet, in every state, and waiters behind them."""
+    """Fill this many Google Meet slots, in every state."""
     bots = [ask(display_name=f"Notetaker {n}") for n in range(slots)]
     for n, bot in enumerate(bots):
         if n % 6 != 1:
@@ -71,7 +71,7 @@ def populate(slots=12):
 
 
 def sample_an_hour():
-    """Readings as the sampler would have taken them."""
+    """Create the samples of one hour."""
     now = timezone.now().replace(second=0, microsecond=0)
     sizes = {Platform.GOOGLE_MEET: 3.0, Platform.TEAMS: 0.5, Platform.ZOOM: 0.15}
     for platform, size in sizes.items():

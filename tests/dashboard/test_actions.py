@@ -1,4 +1,4 @@
-"""Operators' actions: asked first, done once, to what was shown, and written down."""
+"""Operator actions: confirmed, done once, to the state that was shown, and audited."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from tests.invariants import broken_rules
 
 
 def confirmed(client, address, **fields):
-    """Go through the page that asks, as an operator does, and send its form."""
+    """Open the confirmation page and send its form."""
     page = client.get(address)
     assert page.status_code == 200
     form = {"targets": page.context["targets"], "reason": "Stuck", **fields}
@@ -42,7 +42,7 @@ def reread(row):
 # --- Slots -------------------------------------------------------------------------------------
 
 
-def test_it_says_what_force_release_will_do_to_which_bot_in_which_meeting(operator):
+def test_the_confirmation_names_the_effect_the_bot_and_the_meeting(operator):
     bot = ask()
     page = operator.get(force_release(run(bot))).content.decode()
     assert f"Bot #{bot.pk} fails" in page
@@ -50,7 +50,15 @@ def test_it_says_what_force_release_will_do_to_which_bot_in_which_meeting(operat
     assert "<b>1</b> slot will be changed" in page
 
 
-def test_it_releases_a_slot_by_force(operator):
+def test_the_confirmation_asks_about_the_one_target_or_the_number_of_them(operator):
+    first, second = run(ask()), run(ask())
+    one = operator.get(force_release(first)).text
+    assert f"<h1>Force release {first.name}?</h1>" in one
+    both = operator.get(f"{force_release(first)}&item={second.pk}").text
+    assert "<h1>Force release 2 slots?</h1>" in both
+
+
+def test_it_force_releases_a_slot(operator):
     bot = ask()
     slot = run(bot)
     confirmed(operator, force_release(slot))
@@ -59,7 +67,7 @@ def test_it_releases_a_slot_by_force(operator):
     assert broken_rules() == []
 
 
-def test_an_action_is_in_the_audit_with_user_and_reason(operator):
+def test_the_audit_has_user_and_reason(operator):
     slot = run(ask())
     confirmed(operator, force_release(slot))
     line = OperatorAction.objects.get()
@@ -77,13 +85,13 @@ def test_it_does_nothing_without_a_reason(operator):
     assert reread(slot).status == "busy"
 
 
-def test_asking_alone_does_nothing(operator):
+def test_the_confirmation_page_changes_nothing(operator):
     slot = run(ask())
     operator.get(force_release(slot))
     assert reread(slot).status == "busy"
 
 
-def test_the_next_bot_of_a_slot_is_safe_from_a_form_sent_twice(operator, settings):
+def test_a_late_form_does_not_touch_the_next_bot_of_a_slot(operator, settings):
     settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 1)
     first = ask()
     slot = run(first)
@@ -96,10 +104,10 @@ def test_the_next_bot_of_a_slot_is_safe_from_a_form_sent_twice(operator, setting
     assert not OperatorAction.objects.get().done
 
 
-def test_it_leaves_alone_what_it_does_not_fit(operator):
+def test_it_skips_targets_it_does_not_apply_to(operator):
     idle, busy = SlotFactory(), run(ask(Platform.TEAMS))
     page = operator.get(f"/actions/force-release/?item={idle.pk}&item={busy.pk}")
-    assert (page.context["count"], page.context["left_count"]) == (1, 1)
+    assert (page.context["count"], page.context["skipped_count"]) == (1, 1)
 
 
 def test_it_acts_on_all_that_match_the_filter(operator):
@@ -118,7 +126,7 @@ def test_it_stops_a_slot_and_cancels_its_bot(operator):
     assert reread(slot).status == "stopping"
 
 
-def test_it_stops_what_runs_in_an_idle_slot(operator):
+def test_it_stops_the_container_of_an_idle_slot(operator):
     slot = SlotFactory(container_status="RUNNING")
     confirmed(operator, f"/actions/stop/?item={slot.pk}")
     assert reread(slot).status == "stopping"
@@ -151,12 +159,12 @@ def test_a_cordoned_slot_gets_no_bot_until_it_is_uncordoned(operator, settings):
     assert broken_rules() == []
 
 
-def test_it_refuses_to_delete_a_slot_that_a_bot_holds(administrator):
+def test_it_does_not_delete_a_slot_with_a_bot(administrator):
     page = administrator.get(f"/actions/delete/?item={run(ask()).pk}")
     assert page.context["count"] == 0
 
 
-def test_it_deletes_a_slot_that_was_never_made_in_coolify(administrator):
+def test_it_deletes_a_slot_without_an_application(administrator):
     slot = SlotFactory(coolify_uuid="")
     confirmed(administrator, f"/actions/delete/?item={slot.pk}")
     assert not Slot.objects.filter(pk=slot.pk).exists()
@@ -176,10 +184,10 @@ def test_an_operator_may_not_delete_slots(operator):
     assert operator.get(f"/actions/delete/?item={slot.pk}").status_code == 403
 
 
-# --- Back to where one came from -----------------------------------------------------------------
+# --- Back to the page before -------------------------------------------------------------------
 
 
-def test_an_action_leads_back_to_the_filtered_list_it_was_chosen_on(operator):
+def test_an_action_returns_to_the_filtered_list(operator):
     slot = run(ask())
     page = operator.get("/slots/?status=busy&sort=since").text
     assert '<input type="hidden" name="next" value="/slots/?status=busy&amp;sort=since">' in page
@@ -188,7 +196,7 @@ def test_an_action_leads_back_to_the_filtered_list_it_was_chosen_on(operator):
 
 
 @pytest.mark.parametrize("page", ["/", "/queue/?platform=google-meet", "/bots/{bot}/"])
-def test_every_link_to_an_action_knows_its_page(operator, waiters, page):
+def test_every_link_to_an_action_names_its_page(operator, waiters, page):
     page = page.format(bot=waiters[0].pk)
     links = re.findall(r'href="(/actions/[^"]*)"', operator.get(page).text)
     assert links
@@ -196,13 +204,13 @@ def test_every_link_to_an_action_knows_its_page(operator, waiters, page):
         assert parse_qs(unescape(link))["next"] == [page]
 
 
-def test_who_leaves_it_as_it_is_gets_back_to_the_slot(operator):
+def test_the_confirmation_page_links_back_to_the_slot(operator):
     slot = run(ask())
     page = operator.get(f"{force_release(slot)}&next=/slots/{slot.name}/").text
-    assert f'href="/slots/{slot.name}/">Leave it as it is</a>' in page
+    assert f'href="/slots/{slot.name}/">Back</a>' in page
 
 
-def test_an_action_of_the_admin_leads_back_to_the_admin(administrator):
+def test_an_action_in_the_admin_returns_to_the_admin(administrator):
     slot = SlotFactory()
     chosen = {"action": "cordon", "_selected_action": slot.pk}
     lead = administrator.post("/admin/slots/slot/?status=idle", chosen)
@@ -211,17 +219,17 @@ def test_an_action_of_the_admin_leads_back_to_the_admin(administrator):
     )
 
 
-def test_a_slot_that_was_deleted_is_not_gone_back_to(administrator):
+def test_deleting_a_slot_does_not_return_to_its_page(administrator):
     slot = SlotFactory(coolify_uuid="")
     answer = confirmed(administrator, f"/actions/delete/?item={slot.pk}&next=/slots/{slot.name}/")
     assert answer.redirect_chain == [("/slots/", 302)]
 
 
-def test_it_shows_at_once_why_nothing_can_be_done(operator):
+def test_it_shows_why_the_action_does_not_apply(operator):
     page = operator.get(force_release(SlotFactory())).text
-    assert "Nothing to do: what was chosen cannot be changed" in page
-    assert "<details open><summary>1 left alone" in page
-    assert "it holds no bot (it is idle)" in page
+    assert "Nothing to do: this does not apply to the selected slot" in page
+    assert "<details open><summary>1 skipped" in page
+    assert "it has no bot (it is idle)" in page
 
 
 # --- Bots --------------------------------------------------------------------------------------
@@ -257,14 +265,14 @@ def test_it_sends_a_new_bot(operator):
     assert (bot.platform, bot.priority, bot.display_name) == ("zoom", 7, "Minutes")
 
 
-def test_it_says_what_is_wrong_with_a_new_bot(operator):
+def test_the_form_for_a_new_bot_shows_errors(operator):
     form = {"meeting_url": "https://example.com/", "display_name": "Minutes", "priority": "7"}
     answer = operator.post("/bots/new/", form)
     assert answer.status_code == 422
     assert "No platform is known" in answer.content.decode()
 
 
-def test_the_form_for_a_new_bot_has_a_page_to_come_to_after_a_login(operator):
+def test_the_form_for_a_new_bot_has_its_own_page(operator):
     assert 'name="meeting_url"' in operator.get("/bots/new/").text
 
 
@@ -281,7 +289,7 @@ def in_line():
     return list(QueueEntry.objects.order_by("turn", "id").values_list("bot_id", flat=True))
 
 
-def test_it_moves_a_waiter_up_and_down(operator, waiters):
+def test_it_moves_a_waiting_bot_up_and_down(operator, waiters):
     first, second, third = (bot.pk for bot in waiters)
     confirmed(operator, f"/actions/move-up/?item={third}")
     assert in_line() == [first, third, second]
@@ -291,15 +299,15 @@ def test_it_moves_a_waiter_up_and_down(operator, waiters):
 
 @pytest.mark.parametrize(
     ("action", "place", "why"),
-    [("move-up", 0, "nobody is ahead of it"), ("move-down", -1, "nobody is behind it")],
+    [("move-up", 0, "no bot is ahead of it"), ("move-down", -1, "no bot is behind it")],
 )
-def test_it_says_why_a_waiter_cannot_move(operator, waiters, action, place, why):
+def test_it_says_why_a_waiting_bot_cannot_move(operator, waiters, action, place, why):
     page = operator.get(f"/actions/{action}/?item={waiters[place].pk}")
     assert page.context["count"] == 0
     assert why in page.text
 
 
-def test_the_queue_offers_only_moves_that_can_be_made(operator, waiters):
+def test_the_queue_offers_only_possible_moves(operator, waiters):
     page = operator.get("/queue/").text
     first, second, third = (bot.pk for bot in waiters)
     offered = re.findall(r"/actions/(move-\w+)/\?item=(\d+)", page)
@@ -331,13 +339,13 @@ def test_it_changes_the_size_of_a_pool(administrator, waiters):
     assert django_settings.MAX_POOL_SIZES["google-meet"] == 0
 
 
-def test_a_size_of_one_is_said_without_a_wrong_plural(administrator, settings):
+def test_the_confirmation_of_a_resize_shows_the_current_size(administrator, settings):
     settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 1)
     page = administrator.get("/actions/resize/?item=google-meet").text
-    assert "Its size is 1 now, and 0 of these exist." in page
+    assert "Maximum now: 1. Slots in the pool: 0." in page
 
 
-# --- Work under way ----------------------------------------------------------------------------
+# --- Deployments and leases --------------------------------------------------------------------
 
 
 def test_it_cancels_a_deployment(operator):
@@ -354,33 +362,33 @@ def test_it_breaks_a_lease(administrator):
     assert Lease.objects.get(key="slot:7").holder == ""
 
 
-def test_a_lease_is_broken_under_the_name_of_its_slot(administrator):
+def test_the_confirmation_names_the_slot_of_a_lease(administrator):
     slot = SlotFactory()
     acquire_lease(f"slot:{slot.pk}", ttl=timedelta(minutes=5))
     page = administrator.get(f"/actions/break-lease/?item=slot:{slot.pk}").text
     assert f'<a href="/slots/{slot.name}/">{slot.name} (slot:{slot.pk})</a>' in page
 
 
-def test_there_is_no_action_of_another_name(operator):
+def test_an_unknown_action_is_not_found(operator):
     assert operator.get("/actions/explode/").status_code == 404
 
 
 @pytest.mark.parametrize("name", sorted(ACTIONS))
 @pytest.mark.parametrize("targets", ['[["nonsense", "nonsense"]]', '[["99999", "1"]]'])
-def test_a_target_that_is_none_is_left_alone(administrator, name, targets):
+def test_an_unknown_target_is_skipped(administrator, name, targets):
     form = {"targets": targets, "reason": "Why not", "size": 1, "priority": 1}
     assert administrator.post(f"/actions/{name}/", form).status_code == 302
     assert not OperatorAction.objects.get().done
 
 
 @pytest.mark.parametrize("targets", ["", "nonsense", "7", '["a"]', "{}"])
-def test_a_list_of_targets_that_cannot_be_read_is_refused(operator, targets):
+def test_malformed_targets_are_refused(operator, targets):
     form = {"targets": targets, "reason": "Why not"}
     answer = operator.post("/actions/force-release/", form)
     assert answer.status_code == 400 or not OperatorAction.objects.exists()
 
 
-def test_the_audit_names_what_was_changed(operator):
+def test_the_audit_names_the_target(operator):
     bot = ask()
     confirmed(operator, f"/actions/cancel-bot/?item={bot.pk}")
     assert OperatorAction.objects.get().target == str(bot)

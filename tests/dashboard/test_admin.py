@@ -1,4 +1,4 @@
-"""The Django admin: everything to be seen, nothing to be broken."""
+"""The Django admin: every model is listed, and almost all are read-only."""
 
 import pytest
 from django.apps import apps
@@ -22,18 +22,18 @@ def list_of(model):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_every_model_is_there(model):
+def test_every_model_is_registered(model):
     assert list_of(model).startswith("/admin/")
 
 
-def test_every_list_can_be_seen_and_searched(administrator):
+def test_every_list_opens_and_can_be_searched(administrator):
     populate(6)
     for model in MODELS:
         assert administrator.get(list_of(model)).status_code == 200, model
         assert administrator.get(list_of(model) + "?q=7").status_code == 200, model
 
 
-def test_each_row_can_be_looked_at_and_not_changed(administrator):
+def test_rows_can_be_viewed_and_not_changed(administrator):
     populate(6)
     for model in MODELS:
         row = model._default_manager.first()
@@ -45,7 +45,7 @@ def test_each_row_can_be_looked_at_and_not_changed(administrator):
         assert administrator.post(address, {}).status_code == 403, model
 
 
-def test_force_release_leads_to_the_page_that_asks(administrator):
+def test_force_release_leads_to_the_confirmation(administrator):
     slot = run(ask())
     answer = administrator.post(
         "/admin/slots/slot/", {"action": "force_release", "_selected_action": [slot.pk]}
@@ -104,25 +104,25 @@ def test_an_administrator_cannot_touch_a_superuser(administrator):
     assert User.objects.filter(pk=root.pk).exists()
 
 
-def test_the_admin_has_the_login_of_the_pages(client, db):
+def test_the_admin_uses_the_login_of_the_dashboard(client, db):
     answer = client.get("/admin/login/?next=/admin/")
     assert answer["Location"] == "/login/?next=/admin/"
 
 
-def test_the_watch_is_named_as_the_one_it_is(administrator):
+def test_the_plural_of_the_watch_is_spelled_right(administrator):
     assert "Watchs" not in administrator.get("/admin/").text
 
 
-def test_history_is_filtered_by_where_it_leads(administrator):
+def test_history_is_filtered_by_the_new_status(administrator):
     run(ask())
     address = list_of(SlotTransition)
     [line] = administrator.get(f"{address}?to_status=busy").context["cl"].result_list
     assert line.to_status == "busy"
-    assert "Stopping" in administrator.get(address).text  # offered, though there is none
+    assert "Stopping" in administrator.get(address).text  # offered, although no row has it
 
 
 @pytest.mark.parametrize("model", [BotEvent, SlotTransition, Deployment, Bot])
-def test_no_list_of_history_reads_all_of_it_for_its_filters(administrator, model):
-    with CaptureQueriesContext(connection) as asked:
+def test_filters_do_not_read_the_whole_history(administrator, model):
+    with CaptureQueriesContext(connection) as captured:
         administrator.get(list_of(model))
-    assert [each["sql"] for each in asked if "DISTINCT" in each["sql"]] == []
+    assert [each["sql"] for each in captured if "DISTINCT" in each["sql"]] == []

@@ -1,4 +1,4 @@
-"""What the overview asks an operator to do next."""
+"""The next steps that the overview suggests."""
 
 import pytest
 
@@ -24,26 +24,26 @@ def two_slots(**fields) -> None:
     SlotFactory.create_batch(2, platform=Platform.ZOOM, **fields)
 
 
-def test_a_pool_at_its_maximum_may_be_made_larger():
+def test_a_full_pool_can_be_made_larger():
     two_slots()
     assert advice() == [
         (
-            "Zoom: 1 waiting, and the pool is at its maximum",
-            "Raise the size of the pool if the server can bear it.",
+            "Zoom: 1 waiting, pool at its maximum size",
+            "Increase the pool size if the servers have room.",
         )
     ]
 
 
-def test_where_slots_are_cordoned_a_larger_pool_is_not_the_answer():
+def test_cordoned_slots_come_before_a_larger_pool():
     two_slots(cordoned=True)
     assert advice() == [
-        ("Zoom: 1 waiting, and 2 of 2 slots cordoned", "Uncordon those that are fit for use.")
+        ("Zoom: 1 waiting, 2 of 2 slots cordoned", "Uncordon the slots that can be used.")
     ]
 
 
-def test_where_slots_are_in_error_these_come_first():
+def test_slots_in_error_come_before_a_larger_pool():
     two_slots(status="error", previous_status="deploying", error="Coolify refused")
     assert advice() == [
         ("Zoom: 2 slots in error", "Read the cause, then retry or recreate."),
-        ("Zoom: 1 waiting, and 2 of 2 slots in error", "Bring these back first."),
+        ("Zoom: 1 waiting, 2 of 2 slots in error", "Retry or recreate these first."),
     ]

@@ -9,7 +9,7 @@ from dashboard.overview.cards import cards
 from dashboard.overview.charts import line_chart, stacked_chart
 
 
-def test_a_reading_stands_at_its_minute():
+def test_a_sample_is_drawn_at_its_minute():
     [line] = line_chart("Waiting", [("bots", "waiting", [None, None, 4.0, 2.0])]).lines
     assert line.paths == ["120.0,2.0 180.0,2.0 240.0,28.0"]
 
@@ -19,7 +19,7 @@ def test_a_gap_stays_a_gap():
     assert line.paths == ["0.0,2.0 60.0,2.0", "120.0,2.0 180.0,2.0 240.0,2.0"]
 
 
-def test_what_is_stacked_has_the_same_gaps():
+def test_stacked_charts_keep_gaps():
     idle, busy = stacked_chart(
         "Slots", [("idle", "idle", [None, 1.0]), ("busy", "busy", [None, 1.0])]
     ).lines
@@ -27,12 +27,12 @@ def test_what_is_stacked_has_the_same_gaps():
     assert busy.paths == ["120.0,2.0 240.0,2.0 240.0,28.0 120.0,28.0"]
 
 
-def test_milliseconds_do_not_fill_a_chart_of_seconds():
+def test_small_values_do_not_fill_the_chart():
     chart = line_chart("Wait", [("p50", "busy", [0.01, 0.02])], unit="s")
     assert chart.lines[0].paths == ["0.0,53.5 120.0,53.5 240.0,53.0"]
 
 
-def test_without_a_reading_it_says_so():
+def test_a_chart_without_samples_is_empty():
     assert line_chart("Start", [("warm", "idle", [None, None])], unit="s").is_empty
 
 
@@ -46,7 +46,7 @@ def zoom():
 
 
 @pytest.mark.django_db
-def test_what_is_older_than_an_hour_is_not_shown_as_the_last_hour():
+def test_samples_older_than_an_hour_are_not_shown():
     sample(minutes_ago=90, busy=7)
     assert zoom().charts == []
 

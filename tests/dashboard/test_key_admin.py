@@ -17,7 +17,7 @@ def test_a_key_made_in_the_admin_is_shown_once(admin_client):
     assert key not in admin_client.get(LIST).content.decode()
 
 
-def test_neither_key_nor_hash_is_on_the_pages_of_the_admin(admin_client):
+def test_the_admin_shows_neither_key_nor_hash(admin_client):
     key = create_api_key(name="app")
     row = ApiKey.objects.get()
     for path in (LIST, f"{LIST}{row.pk}/change/", f"{LIST}{row.pk}/history/"):
@@ -33,7 +33,7 @@ def test_a_key_is_revoked_in_the_admin(admin_client):
         use_api_key(key)
 
 
-def test_changing_a_key_leaves_its_use_alone(admin_client):
+def test_changing_a_key_keeps_its_last_use(admin_client):
     key = create_api_key(name="app")
     use_api_key(key)
     used = ApiKey.objects.get().last_used_at
@@ -45,7 +45,7 @@ def test_changing_a_key_leaves_its_use_alone(admin_client):
 def test_a_name_in_use_is_refused_by_the_form(admin_client):
     create_api_key(name="app")
     answer = admin_client.post(ADD, {"name": "app", "role": "client", "webhook_url": ""})
-    assert answer.status_code == 200  # the form again, with its error
+    assert answer.status_code == 200  # the form with its error
     assert ApiKey.objects.count() == 1
 
 

@@ -1,4 +1,4 @@
-"""Pages of which little is known still open."""
+"""Pages open even if data is missing."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def test_a_bot_whose_history_was_pruned_has_a_page(viewer):
     assert viewer.get(f"/bots/{bot.pk}/").status_code == 200
 
 
-def test_without_a_project_the_link_leads_to_coolify_itself(viewer, settings):
+def test_without_a_project_the_link_goes_to_the_start_page_of_coolify(viewer, settings):
     settings.COOLIFY_API_URL = "https://coolify.example/api/v1"
     settings.COOLIFY_PROJECT_UUID = ""
     slot = SlotFactory()

@@ -1,4 +1,4 @@
-"""Open pages: told what is new, and nothing else."""
+"""Live updates of open pages, and what pages show."""
 
 import re
 import time
@@ -16,7 +16,7 @@ from core.leases import acquire_lease
 from dashboard import unchanged
 from dashboard.activity.activity import _cell
 from dashboard.models import PoolSample
-from dashboard.templatetags.pool import age
+from dashboard.templatetags.pool import age, readable
 from pool.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
 from pool.steering import pause_platform
 from pool.sweep import sweep_queue
@@ -40,14 +40,16 @@ def ask_again(client, page, version):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_it_answers_204_while_nothing_has_changed(viewer, page, monkeypatch):
-    monkeypatch.setattr("dashboard.queue.ESTIMATES_HOLD_FOR", 1e12)  # estimates are no change
+    monkeypatch.setattr(
+        "dashboard.queue.ESTIMATES_HOLD_FOR", 1e12
+    )  # a new estimate would be a change
     populate(4)
     version = shown_version(viewer.get(page).text)
     assert ask_again(viewer, page, version).status_code == 204
 
 
 @pytest.mark.parametrize("page", ["/", "/queue/"])
-def test_a_bot_that_lost_its_slot_is_shown_to_wait_since_then(viewer, page, settings):
+def test_the_wait_of_a_bot_that_lost_its_slot_starts_again(viewer, page, settings):
     pool_of(settings, 0)
     bot = ask()
     time_passes(bot, minutes=4)
@@ -61,7 +63,7 @@ def test_a_bot_that_lost_its_slot_is_shown_to_wait_since_then(viewer, page, sett
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_it_sends_the_live_part_alone_once_something_has_changed(viewer, page, settings):
+def test_it_sends_only_the_live_part_after_a_change(viewer, page, settings):
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 3}
     bots = [ask() for _ in range(4)]
     version = shown_version(viewer.get(page).text)
@@ -74,7 +76,7 @@ def test_it_sends_the_live_part_alone_once_something_has_changed(viewer, page, s
     assert shown_version(answer.text) != version
 
 
-def test_another_filter_is_another_version(viewer):
+def test_a_different_filter_is_a_different_version(viewer):
     populate(2)
     version = shown_version(viewer.get("/slots/").text)
     assert ask_again(viewer, "/slots/?platform=google-meet", version).status_code == 200
@@ -84,7 +86,7 @@ def test_an_open_page_does_not_turn_into_a_login_form(client, db):
     assert client.get("/slots/?live=1", headers=HTMX).status_code == 401
 
 
-def test_html_made_for_an_operator_is_not_shown_to_a_viewer(operator, viewer):
+def test_cached_html_of_an_operator_is_not_shown_to_a_viewer(operator, viewer):
     slot = run(ask())
     assert "/actions/" in operator.get(f"/slots/{slot.name}/").text
     assert "/actions/" not in viewer.get(f"/slots/{slot.name}/").text
@@ -99,7 +101,7 @@ def test_without_javascript_a_page_reloads_by_itself(operator, page):
 
 
 @pytest.mark.parametrize("page", ["/", "/slots/", "/bots/", "/deployments/", "/activity/"])
-def test_without_javascript_nothing_typed_or_ticked_is_lost_to_a_reload(operator, page):
+def test_without_javascript_a_page_with_a_form_does_not_reload(operator, page):
     shown = operator.get(f"{page}?q=7").text
     assert REFRESH not in shown
     assert f'<noscript><a href="{page}?q=7">Reload</a></noscript>' in shown
@@ -109,17 +111,17 @@ def test_the_overview_of_a_viewer_has_no_form_and_reloads(viewer):
     assert REFRESH in viewer.get("/").text
 
 
-def test_without_javascript_the_page_of_the_api_says_where_else_to_look(client):
+def test_without_javascript_the_api_page_links_to_other_documentation(client):
     page = client.get("/api/v1/docs").text
     [words] = re.findall("<noscript>(.*)</noscript>", page)
     assert 'href="/api/v1/openapi.json"' in words
     assert "docs/api.md" in words
 
 
-# --- What is shown -----------------------------------------------------------------------------
+# --- Content of the pages ----------------------------------------------------------------------
 
 
-def test_the_description_is_shown_as_it_is_mirrored(viewer):
+def test_it_shows_a_description_that_is_not_in_coolify_yet(viewer):
     bot = ask()
     run(bot)
     page = viewer.get("/slots/").text
@@ -127,7 +129,7 @@ def test_the_description_is_shown_as_it_is_mirrored(viewer):
     assert "not yet in Coolify" in page
 
 
-def test_it_says_that_coolify_has_the_description(viewer):
+def test_it_shows_that_the_description_in_coolify_is_up_to_date(viewer):
     Slot.objects.create(
         platform="zoom",
         number=1,
@@ -135,7 +137,7 @@ def test_it_says_that_coolify_has_the_description(viewer):
         status="idle",
         description_written="[IDLE] Available",
     )
-    assert "mirrored" in viewer.get("/slots/").text
+    assert "up to date</span>" in viewer.get("/slots/").text
 
 
 @pytest.mark.parametrize(
@@ -157,14 +159,14 @@ def test_slots_can_be_filtered_searched_and_sorted(viewer, filters, count):
 
 
 @pytest.mark.parametrize("page", ["/slots/", "/bots/", "/deployments/", "/activity/"])
-def test_who_searches_for_a_nul_finds_nothing(viewer, page):
+def test_a_search_for_a_nul_finds_nothing(viewer, page):
     run(ask())
     answer = viewer.get(f"{page}?q=%00")
     assert answer.status_code == 200
     assert "pool-google-meet-001" not in answer.text
 
 
-def test_bots_can_be_found_by_what_is_known_of_them(viewer):
+def test_bots_can_be_found_by_number_correlation_id_and_name(viewer):
     bot, other = ask(display_name="Minutes of Monday"), ask()
     assert Bot.objects.count() == 2
     for words in (f"{bot.pk}", f"%23{bot.pk}", bot.correlation_id, "minutes of"):
@@ -187,19 +189,28 @@ def test_secrets_of_a_bot_are_hidden(viewer):
         assert secret not in page
 
 
-def test_what_comes_from_outside_is_not_run(viewer):
+def test_names_from_clients_are_escaped(viewer):
     bot = ask(display_name="<script>alert(1)</script>")
     for page in ("/bots/", f"/bots/{bot.pk}/"):
         assert "<script>alert" not in viewer.get(page).text
 
 
-def test_a_waiter_sees_its_place_and_why(viewer, settings):
+def test_the_page_of_a_waiting_bot_shows_its_place_and_why(viewer, settings):
     settings.MAX_POOL_SIZES = dict.fromkeys(settings.MAX_POOL_SIZES, 0)
     ask()
     second = ask()
     page = viewer.get(f"/bots/{second.pk}/").text
     assert "Place 2" in page
     assert "1 bot is ahead of it." in page
+
+
+def test_times_in_sentences_are_readable_and_the_rest_is_escaped():
+    shown = readable("Heartbeat lost <b>: last heartbeat 2025-12-16T21:30:00Z")
+    assert shown == (
+        "Heartbeat lost &lt;b&gt;: last heartbeat "
+        '<time datetime="2025-12-16T21:30:00Z" data-clock="">16 Dec 21:30:00 UTC</time>'
+    )
+    assert readable("On 2025-99-99T21:30:00Z") == "On 2025-99-99T21:30:00Z"
 
 
 def test_a_pause_is_shown_until_it_is_over(viewer):
@@ -212,27 +223,27 @@ def test_a_pause_is_shown_until_it_is_over(viewer):
     assert shown.count("is paused by") == 1
 
 
-def test_an_open_page_is_told_of_the_end_of_a_pause(viewer):
+def test_the_end_of_a_pause_updates_an_open_page(viewer):
     now = database_now()
     Pool.objects.create(platform="zoom", paused_at=now, paused_until=now + timedelta(hours=1))
     version = shown_version(viewer.get("/").text)
-    # Within one transaction xmin stays the same, as it does when nothing but time passes.
+    # In one transaction xmin stays the same, as if only time had passed.
     Pool.objects.update(paused_until=now)
     answer = ask_again(viewer, "/", version)
     assert answer.status_code == 200
     assert "is paused by" not in answer.text
 
 
-def test_the_queue_tells_how_many_waited_in_vain(viewer, settings):
+def test_the_queue_shows_how_many_bots_timed_out(viewer, settings):
     settings.MAX_POOL_SIZES = dict.fromkeys(settings.MAX_POOL_SIZES, 0)
     time_passes(ask(), seconds=1000)
     sweep_queue()
     assert "<dt>Timed out, last hour</dt><dd>1 (100 %)</dd>" in viewer.get("/queue/").text
 
 
-def test_the_samples_become_charts(viewer):
+def test_samples_become_charts(viewer):
     populate(6)
-    while time.time() % 60 > 50:  # both within the same minute
+    while time.time() % 60 > 50:  # both samples in the same minute
         time.sleep(0.1)
     sample_pools()
     sample_pools()
@@ -240,16 +251,14 @@ def test_the_samples_become_charts(viewer):
     assert (sample.busy, sample.deploying, sample.error) == (1, 1, 1)
     PoolSample.objects.update(minute=F("minute") - timedelta(minutes=1))
     sample_pools()
-    assert (
-        "Slots, last hour. At the last reading: idle 2, deploying 1, busy 1" in viewer.get("/").text
-    )
+    assert "Slots, last hour. Latest: idle 2, deploying 1, busy 1" in viewer.get("/").text
 
 
-def test_no_old_reading_stands_beside_the_count_of_those_who_wait(viewer):
+def test_the_key_of_a_chart_does_not_contradict_the_live_count(viewer):
     PoolSample.objects.create(platform="zoom", minute=database_now(), waiting=25, wait_p50=3.0)
     page = viewer.get("/").text
     assert "bots 25</span>" not in page
-    assert "Waiting, last hour. At the last reading: bots 25. Highest: 25." in page
+    assert "Waiting, last hour. Latest: bots 25. Highest: 25." in page
     assert "p50 3 s</span>" in page
 
 
@@ -269,7 +278,7 @@ def found(slot_id, name, **fields):
     )
 
 
-def test_a_repair_that_has_only_begun_is_not_called_repaired(viewer):
+def test_a_repair_that_has_started_is_not_called_repaired(viewer):
     now = database_now()
     found(7, "pool-zoom-007", outcome="Slot is being stopped", acted_at=now, ended_at=now)
     page = viewer.get("/activity/?show=repairs").text
@@ -277,7 +286,7 @@ def test_a_repair_that_has_only_begun_is_not_called_repaired(viewer):
     assert "repaired</span>" not in page
 
 
-def test_a_repair_leads_to_its_slot_if_that_exists(viewer):
+def test_a_repair_links_to_its_slot_if_that_exists(viewer):
     slot = SlotFactory()
     found(slot.pk, slot.name)
     found(slot.pk + 1, "pool-gone-001")
@@ -286,7 +295,7 @@ def test_a_repair_leads_to_its_slot_if_that_exists(viewer):
     assert "/slots/pool-gone-001/" not in page
 
 
-def test_history_can_be_taken_away_as_csv(viewer):
+def test_history_can_be_exported_as_csv(viewer):
     ask(display_name="x")
     answer = viewer.get("/activity/export/?show=bots")
     lines = b"".join(answer.streaming_content).decode().splitlines()
@@ -294,7 +303,7 @@ def test_history_can_be_taken_away_as_csv(viewer):
     assert len(lines) == 3
 
 
-def test_a_cell_of_the_csv_is_never_a_formula():
+def test_csv_cells_are_never_formulas():
     assert _cell("=1+1") == "'=1+1"
     assert _cell(None) == ""
 
@@ -305,7 +314,7 @@ def test_the_container_log_says_why_there_is_none(viewer, settings):
     assert "Coolify did not give the log" in viewer.get(f"/slots/{slot.name}/log/").text
 
 
-def test_a_dry_run_changes_nothing_and_says_what_it_found(operator, settings):
+def test_a_dry_run_changes_nothing(operator, settings):
     settings.COOLIFY_API_URL = "http://127.0.0.1:9/api/v1"
     slot = run(ask())
     page = operator.post("/activity/dry-run/")
@@ -317,7 +326,7 @@ def test_a_dry_run_after_a_login_leads_to_its_button(operator):
     assert operator.get("/activity/dry-run/").url == "/activity/?show=repairs"
 
 
-# --- Cheap while nothing happens -----------------------------------------------------------------
+# --- Cheap while nothing changes ---------------------------------------------------------------
 
 
 @pytest.fixture
@@ -326,7 +335,7 @@ def _remembered_for_long(monkeypatch):
 
 
 @pytest.mark.usefixtures("_remembered_for_long")
-def test_open_pages_that_show_the_same_need_no_query(viewer, django_assert_num_queries):
+def test_unchanged_pages_need_no_query(viewer, django_assert_num_queries):
     version = shown_version(viewer.get("/slots/").text)
     for _ in range(2):
         assert ask_again(viewer, "/slots/", version).status_code == 204
@@ -335,14 +344,14 @@ def test_open_pages_that_show_the_same_need_no_query(viewer, django_assert_num_q
 
 
 @pytest.mark.usefixtures("_remembered_for_long")
-def test_what_others_know_lets_no_stranger_in(viewer, client):
+def test_the_short_cut_needs_a_login(viewer, client):
     version = shown_version(viewer.get("/slots/").text)
     for _ in range(3):
         ask_again(viewer, "/slots/", version)
     assert ask_again(client, "/slots/", version).status_code == 401
 
 
-def test_a_page_known_unchanged_is_looked_at_again_soon(viewer):
+def test_an_unchanged_page_is_checked_again_soon(viewer):
     version = shown_version(viewer.get("/slots/").text)
     for _ in range(2):
         ask_again(viewer, "/slots/", version)

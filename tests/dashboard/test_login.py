@@ -1,4 +1,4 @@
-"""Logging in, and how often a password can be guessed."""
+"""Login, its limits, and the security of pages."""
 
 import pytest
 from django.db.models import F
@@ -24,7 +24,7 @@ def attempt(client, password, *, name="vera", forwarded_for="", peer="127.0.0.1"
     )
 
 
-def test_it_lets_in_with_the_right_password(client, db):
+def test_the_right_password_logs_in(client, db):
     make_user("vera", "viewer", password=PASSWORD)
     assert attempt(client, PASSWORD)["Location"] == "/"
 
@@ -34,11 +34,11 @@ def test_it_refuses_even_the_right_password_after_too_many_wrong_ones(client, db
     for _ in range(page.FAILURES_OF_A_NAME):
         assert attempt(client, "guess").status_code == 200
     assert attempt(client, PASSWORD).status_code == 429
-    # Another spelling of the name is the same name.
+    # Upper case does not make it a different name.
     assert attempt(client, PASSWORD, name="VERA").status_code == 429
 
 
-def test_it_lets_in_again_after_a_while(client, db):
+def test_the_lock_ends_after_a_while(client, db):
     make_user("vera", "viewer", password=PASSWORD)
     for _ in range(page.FAILURES_OF_A_NAME):
         attempt(client, "guess")
@@ -54,7 +54,7 @@ def test_one_address_cannot_try_many_names(client, db, monkeypatch):
     assert attempt(client, PASSWORD).status_code == 429
 
 
-def test_behind_a_proxy_a_strangers_failures_keep_nobody_else_out(client, db, monkeypatch):
+def test_behind_a_proxy_one_client_does_not_lock_out_the_others(client, db, monkeypatch):
     monkeypatch.setattr(page, "FAILURES_OF_AN_ADDRESS", 5)
     make_user("vera", "viewer", password=PASSWORD)
     for n in range(6):
@@ -64,33 +64,35 @@ def test_behind_a_proxy_a_strangers_failures_keep_nobody_else_out(client, db, mo
 
 
 @pytest.mark.parametrize(
-    ("peer", "told", "counted"),
+    ("peer", "forwarded", "counted"),
     [
-        ("127.0.0.1", "198.51.100.1, 203.0.113.9", "203.0.113.9"),  # what the proxy itself saw
-        ("127.0.0.1", "2001:DB8:0::9", "2001:db8::9"),  # one spelling
+        (
+            "127.0.0.1",
+            "198.51.100.1, 203.0.113.9",
+            "203.0.113.9",
+        ),  # the last entry is the proxy's own
+        ("127.0.0.1", "2001:DB8:0::9", "2001:db8::9"),  # canonical form
         ("127.0.0.1", "nonsense", "127.0.0.1"),
         ("127.0.0.1", f"fe80::1%{'x' * 200}", "127.0.0.1"),
-        ("10.1.2.3", "203.0.113.9", "203.0.113.9"),  # of a network of proxies
+        ("10.1.2.3", "203.0.113.9", "203.0.113.9"),  # in the network of proxies
         ("127.0.0.1", "", "127.0.0.1"),
-        ("192.0.2.1", "203.0.113.9", "192.0.2.1"),  # not a proxy of ours
+        ("192.0.2.1", "203.0.113.9", "192.0.2.1"),  # not a trusted proxy
     ],
 )
-def test_the_address_that_counts_is_one_that_cannot_be_made_up(
-    client, db, settings, peer, told, counted
-):
+def test_the_counted_address_cannot_be_forged(client, db, settings, peer, forwarded, counted):
     settings.FORWARDED_ALLOW_IPS = ["127.0.0.1", "10.0.0.0/8"]
-    attempt(client, "guess", forwarded_for=told, peer=peer)
+    attempt(client, "guess", forwarded_for=forwarded, peer=peer)
     assert LoginFailure.objects.get().address == counted
 
 
-def test_old_failures_are_forgotten(client, db):
+def test_old_failures_are_deleted(client, db):
     attempt(client, "guess")
     assert prune_login_failures() == 0
     LoginFailure.objects.update(at=F("at") - 5 * page.WITHIN)
     assert prune_login_failures() == 1
 
 
-def test_pages_carry_a_strict_policy(viewer):
+def test_pages_have_a_strict_policy(viewer):
     policy = viewer.get("/")["Content-Security-Policy"]
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy
@@ -112,7 +114,7 @@ def test_a_form_from_another_site_is_refused(db):
     assert client.post("/actions/force-release/", {"reason": "x"}).status_code == 403
 
 
-def test_a_form_from_before_a_new_login_is_answered_in_plain_words(db):
+def test_a_form_from_before_a_login_is_refused_with_an_explanation(db):
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user("otto", "operator"))
     answer = client.post("/bots/new/", {})
@@ -121,7 +123,7 @@ def test_a_form_from_before_a_new_login_is_answered_in_plain_words(db):
     assert "botpool.css" in answer.text
 
 
-def test_an_address_to_log_out_logs_nobody_out(viewer):
+def test_a_link_does_not_log_out(viewer):
     assert viewer.get("/logout/").url == "/"
     assert viewer.get("/").status_code == 200
 

@@ -1,4 +1,4 @@
-"""Every page, empty and full, in a fixed number of queries."""
+"""Every page opens with an empty and a full pool, in a fixed number of queries."""
 
 import pytest
 from django.core.cache import cache
@@ -25,12 +25,12 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_an_empty_pool_has_every_page(operator, page):
+def test_every_page_opens_with_an_empty_pool(operator, page):
     assert operator.get(page).status_code == 200
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_full_pool_has_every_page(operator, settings, page):
+def test_every_page_opens_with_a_full_pool(operator, settings, page):
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 12}
     populate(12)
     sample_an_hour()
@@ -42,7 +42,7 @@ def test_a_full_pool_has_every_page(operator, settings, page):
 
 
 @pytest.mark.parametrize("page", ["/slots/{slot}/", "/bots/{bot}/"])
-def test_each_thing_has_a_page_in_every_state(operator, page):
+def test_slots_and_bots_have_a_page_in_every_state(operator, page):
     bots = populate(6)
     for slot, bot in zip(Slot.objects.order_by("id"), bots, strict=True):
         address = page.format(slot=slot.name, bot=bot.pk)
@@ -70,7 +70,7 @@ def _queries(client, page):
     return len(captured)
 
 
-def test_a_slot_shows_its_deployments_also_of_bots_that_were_pruned(viewer):
+def test_a_slot_shows_deployments_of_pruned_bots(viewer):
     bot = ask()
     slot = run(bot)
     finish(bot)

@@ -1,4 +1,4 @@
-"""A viewer can change nothing by any address; a stranger sees nothing."""
+"""A viewer can change nothing at any URL. An anonymous visitor sees nothing."""
 
 from django.contrib.auth.models import User
 from django.core.management import call_command
@@ -16,7 +16,7 @@ PUBLIC = {"healthz", "readyz", "metrics", "login", "logout"}
 
 
 def own_pages():
-    """Every address of ours, read from the table of addresses itself."""
+    """The paths of all pages, read from the URL configuration."""
     for pattern in _flat(get_resolver().url_patterns, ""):
         route, name = pattern
         if route.startswith(("api/", "admin/")) or name in PUBLIC:
@@ -42,15 +42,15 @@ def test_the_list_of_pages_is_not_empty():
     assert {"/", "/slots/", "/bots/new/", "/actions/force-release/"} <= set(own_pages())
 
 
-def test_a_stranger_is_sent_to_the_login(db):
+def test_an_anonymous_visitor_is_sent_to_the_login(db):
     for page in own_pages():
         for answer in (Client().get(page), Client().post(page)):
             assert answer.status_code in (302, 405), page
             assert answer.status_code == 405 or answer["Location"].startswith("/login/"), page
 
 
-def test_somebody_without_a_role_sees_nothing(db):
-    client = logged_in(make_user("nobody"))
+def test_a_user_without_a_role_sees_nothing(db):
+    client = logged_in(make_user("norah"))
     for page in own_pages():
         assert client.get(page).status_code in (403, 405), page
 
@@ -82,14 +82,14 @@ def test_a_viewer_is_offered_no_actions(viewer):
         )
 
 
-def test_roles_are_there_after_every_migration(transactional_db):
+def test_roles_exist_after_every_migration(transactional_db):
     call_command("flush", interactive=False, verbosity=0)
     user = make_user("olga", "operator")
     assert User.objects.get(pk=user.pk).has_perm("botpool.operate_pool")
     assert not User.objects.get(pk=user.pk).has_perm("botpool.administer_pool")
 
 
-def test_a_refusal_is_one_line_of_the_log(viewer, caplog):
+def test_a_refusal_is_one_log_line(viewer, caplog):
     viewer.get("/actions/stop/")
     [record] = [each for each in caplog.records if each.name == "django.request"]
     assert record.getMessage() == "Forbidden (Permission denied): /actions/stop/"
