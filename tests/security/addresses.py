@@ -1,4 +1,4 @@
-"""Every address that Botpool answers under, read from the URL map itself."""
+"""Every path that Botpool serves, read from the URL configuration."""
 
 import re
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from dashboard.actions.registry import ACTIONS
 from slots.models import Slot
 from tests.factories import BotFactory
 
-# Answered to anybody, by the contract.
+# Public by contract.
 PUBLIC = {"healthz", "readyz", "metrics", "login/", "admin/login/", "api/v1/openapi.json"}
 PUBLIC |= {"api/v1/docs"}
-# Of no consequence to somebody who is not logged in.
+# Without effect for anonymous visitors.
 HARMLESS = {"logout/", "admin/logout/"}
 
 
 def a_bot() -> Bot:
-    """With the first line of its history, as every bot has."""
+    """A bot with the first line of its history."""
     bot: Bot = BotFactory()
     record_request(bot, actor="test")
     return bot
@@ -39,7 +39,7 @@ def _flat(patterns: list, *, prefix: str) -> Iterator[str]:
 
 
 def paths(route: str, *, slot: Slot, bot: Bot) -> list[str]:
-    """The route with its parameters filled in by what exists."""
+    """The route with existing objects as its parameters."""
     if route == "actions/<slug:name>/":
         return [f"/actions/{name}/" for name in ACTIONS]
     known = {"name": slot.name, "slotName": slot.name, "pk": bot.pk, "id": bot.pk}

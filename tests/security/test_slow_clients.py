@@ -1,4 +1,4 @@
-"""The web server itself: clients that never end a request, or name themselves another path."""
+"""The web server: unfinished, oversized and smuggled requests."""
 
 import os
 import socket
@@ -40,14 +40,14 @@ def answers(port: int) -> bool:
 
 
 @pytest.mark.parametrize("beginning", UNFINISHED, ids=["line", "headers", "body"])
-def test_one_that_falls_silent_is_cut_off(port, beginning):
+def test_a_silent_client_is_disconnected(port, beginning):
     with socket.create_connection(("127.0.0.1", port), timeout=30) as slow:
         slow.sendall(beginning)
-        while slow.recv(4096):  # perhaps a word of refusal, and then the end
+        while slow.recv(4096):  # an error response may come before the end
             pass
 
 
-def test_more_of_them_than_there_are_threads_keep_nobody_out_for_long(port):
+def test_more_silent_clients_than_threads_do_not_block_the_server(port):
     silent = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(12)]
     try:
         for number, connection in enumerate(silent):
@@ -58,15 +58,15 @@ def test_more_of_them_than_there_are_threads_keep_nobody_out_for_long(port):
             connection.close()
 
 
-def test_headers_without_end_are_refused(port):
+def test_oversized_headers_are_refused(port):
     with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
-        # In one piece: it may be refused before its end, and then no second one could be sent.
+        # Sent at once: the server may refuse and close before a second write.
         begin = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
         client.sendall(begin + b"a" * 20_000 + b"\r\n\r\n")
         assert client.recv(4096).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
 
 
-def test_a_request_cannot_be_smuggled_in_another(port):
+def test_requests_cannot_be_smuggled(port):
     both = (
         b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /readyz HTTP/1.1\r\n"
     )
@@ -80,7 +80,7 @@ def test_a_request_cannot_be_smuggled_in_another(port):
     assert b" 400 " in answer.splitlines()[0] + b" "
 
 
-def test_a_client_cannot_ask_the_proxy_for_one_path_and_us_for_another(port):
-    """A proxy may keep /metrics and /admin/ to some, and passes a header on as it was sent."""
+def test_a_client_cannot_change_the_path_behind_the_proxy(port):
+    """A proxy may restrict /metrics and /admin/ by path, and forwards headers unchanged."""
     address = f"http://127.0.0.1:{port}/open/healthz"
     assert requests.get(address, headers={"SCRIPT_NAME": "/open"}, timeout=20).status_code == 404

@@ -1,4 +1,4 @@
-"""What somebody sends who does not mean well."""
+"""Malicious requests."""
 
 import io
 import logging
@@ -44,7 +44,7 @@ def root() -> Client:
 
 @pytest.fixture
 def slot() -> Slot:
-    """With a bot in it."""
+    """A slot with a bot."""
     SlotFactory()
     held = assign_bot_to_slot(BotFactory(), reason="test", actor="test")
     assert held is not None
@@ -58,7 +58,7 @@ def call_as_bot(token: str, path: str) -> int:
 # --- Guessing --------------------------------------------------------------------------------
 
 
-def test_no_part_of_a_bots_token_can_be_changed(slot):
+def test_a_forged_bot_token_is_refused(slot):
     token = make_bot_token(slot)
     path = f"/api/v1/bots/{slot.assigned_bot_id}/heartbeat"
     assert call_as_bot(token, path) == 200
@@ -72,7 +72,7 @@ def test_no_part_of_a_bots_token_can_be_changed(slot):
         assert call_as_bot(guess, path) == 401, guess
 
 
-def test_a_bot_cannot_tell_others_from_ones_that_do_not_exist(slot):
+def test_a_bot_cannot_find_out_which_bots_exist(slot):
     other = BotFactory()
     client = Client(headers={"Authorization": f"Bearer {make_bot_token(slot)}"})
     real = client.post(f"/api/v1/bots/{other.pk}/heartbeat")
@@ -83,7 +83,7 @@ def test_a_bot_cannot_tell_others_from_ones_that_do_not_exist(slot):
     )
 
 
-def test_an_unknown_a_revoked_and_a_malformed_key_are_refused_alike():
+def test_unknown_and_malformed_keys_get_the_same_answer():
     answers = {
         Client(headers={"Authorization": f"Bearer {key}"}).get("/api/v1/bots").content
         for key in ("bp_" + "a" * 43, "bp_", "x" * 5000, "a\x00b")
@@ -91,7 +91,7 @@ def test_an_unknown_a_revoked_and_a_malformed_key_are_refused_alike():
     assert len(answers) == 1
 
 
-def test_passwords_cannot_be_guessed_for_long():
+def test_login_attempts_are_limited():
     User.objects.create_user("otto", password=PASSWORD)
     client = Client()
     for _ in range(10):
@@ -119,7 +119,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("target", ELSEWHERE)
-def test_the_login_leads_to_nowhere_else(client, target):
+def test_the_login_does_not_redirect_to_other_sites(client, target):
     User.objects.create_user("otto", password=PASSWORD)
     form = {"username": "otto", "password": PASSWORD, "next": target}
     answer = client.post("/login/", form)
@@ -130,7 +130,7 @@ def test_the_login_leads_to_nowhere_else(client, target):
 
 
 @pytest.mark.parametrize("target", [*ELSEWHERE, "evil.example/", "\n/slots/", "/\t/evil.example"])
-def test_an_action_leads_to_nowhere_else(root, target):
+def test_an_action_does_not_redirect_to_other_sites(root, target):
     path = "/actions/cordon/?" + urlencode({"next": target})
     answer = root.post(path, {"targets": "[]", "reason": "x"})
     assert answer["Location"] in ("/slots/", "/%09/evil.example")
@@ -165,13 +165,13 @@ def test_an_action_leads_to_nowhere_else(root, target):
         "http://example.com@127.0.0.1/",
     ],
 )
-def test_no_webhook_reaches_inside(url):
+def test_webhooks_cannot_reach_private_addresses(url):
     with pytest.raises(WrongWebhookAddress):
         find_target(check_webhook_address(url))
 
 
-def test_a_meetings_address_is_never_called_from_here(api, monkeypatch):
-    """It is handed to the bot. That it leads inside is refused where the platform is not given."""
+def test_a_private_meeting_address_is_refused(api, monkeypatch):
+    """Botpool never calls the address. Without a platform, an unknown host is refused."""
     inside = "http://169.254.169.254/latest/meta-data"
     answer = api.post("/api/v1/bots", {"meetingUrl": inside}, content_type="application/json")
     assert answer.status_code == 422
@@ -182,7 +182,7 @@ def test_a_meetings_address_is_never_called_from_here(api, monkeypatch):
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
-def test_nobody_can_write_a_log_line_of_their_own(slot, formatter):
+def test_log_lines_cannot_be_forged(slot, formatter):
     output = io.StringIO()
     handler = logging.StreamHandler(output)
     handler.setFormatter(formatter)
@@ -199,14 +199,14 @@ def test_nobody_can_write_a_log_line_of_their_own(slot, formatter):
 
 
 @pytest.mark.parametrize("evil", ["a\r\nX-Evil: 1", "a\nb", "x" * 65, "ä", "a b", ""])
-def test_a_correlation_id_of_strange_form_is_replaced(client, evil):
+def test_an_invalid_correlation_id_is_replaced(client, evil):
     answer = client.get("/healthz", headers={"X-Correlation-Id": evil})
     assert answer["X-Correlation-Id"] != evil
     assert "X-Evil" not in answer.headers
 
 
 @pytest.mark.parametrize("name", ["a%0d%0aSet-Cookie:%20x=1", "%00", "..%2f..%2fetc", "%ff%fe"])
-def test_strange_names_in_addresses_find_nothing(root, api, name):
+def test_malformed_names_in_paths_are_not_found(root, api, name):
     for path in (f"/slots/{name}/", f"/bots/{name}/", f"/actions/{name}/", f"/static/{name}"):
         answer = root.get(path)
         assert answer.status_code in (400, 404), (path, answer.status_code)
@@ -227,7 +227,7 @@ def test_strange_names_in_addresses_find_nothing(root, api, name):
         "/slots/../admin/",
     ],
 )
-def test_no_path_leads_out_of_its_place(path):
+def test_paths_cannot_be_traversed(path):
     answer = Client().get(path)
     assert answer.status_code in (302, 400, 404), answer.status_code
     assert b"SECRET_KEY" not in b"".join(answer)
@@ -238,7 +238,7 @@ HOSTILE = ["\x00", "'", '"><script>alert(1)</script>', "%", "-1", "9" * 30, "ä"
 
 
 @pytest.mark.parametrize("word", HOSTILE, ids=range(len(HOSTILE)))
-def test_no_page_breaks_over_what_is_asked_of_it(root, word):
+def test_no_page_fails_on_hostile_parameters(root, word):
     slot, bot = SlotFactory(), a_bot()
     names = ("q", "status", "platform", "page", "cursor", "show", "sort", "live", "item", "before")
     query = dict.fromkeys(names, word)
@@ -251,7 +251,7 @@ def test_no_page_breaks_over_what_is_asked_of_it(root, word):
             assert b"<script>alert(1)" not in b"".join(answer), path
 
 
-def test_what_a_client_names_its_bot_is_text_on_every_page(root, api):
+def test_bot_names_are_escaped_on_every_page(root, api):
     evil = '<img src=x onerror="alert(1)">'
     body = {"meetingUrl": MEETING, "botDisplayName": evil, "platform": Platform.GOOGLE_MEET}
     bot = api.post("/api/v1/bots", body, content_type="application/json").json()["bot"]
