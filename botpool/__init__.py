@@ -1,1 +1,1 @@
-"""The project: settings, urls, schedule of periodic work, commands. Imported by nothing of ours."""
+"""The project: settings, URLs, periodic schedule and commands. No other package imports it."""

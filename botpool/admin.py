@@ -1,4 +1,4 @@
-"""The Django admin as a whole: users, and the models that the apps do not register themselves."""
+"""The Django admin: users, and all models that no app registers itself."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ admin.site.unregister(User)
 
 @admin.register(User)
 class RestrainedUserAdmin(UserAdmin):
-    """Who is not a superuser cannot make one, nor touch one, nor hand out single permissions."""
+    """Only superusers can create or change superusers, or grant individual permissions."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
         fields = super().get_readonly_fields(request, obj)
@@ -33,18 +33,18 @@ class RestrainedUserAdmin(UserAdmin):
         return [*fields, "is_superuser", "user_permissions"]
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+        return super().has_change_permission(request, obj) and _may_change(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+        return super().has_delete_permission(request, obj) and _may_change(request, obj)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         users: QuerySet[User] = super().get_queryset(request)
-        # Actions on many ask for no single one: so superusers are not among them.
+        # Bulk actions check no permission per object, so superusers are left out of the list.
         return users if request.user.is_superuser else users.filter(is_superuser=False)
 
 
-def _may_touch(request: HttpRequest, user: User | None) -> bool:
+def _may_change(request: HttpRequest, user: User | None) -> bool:
     return request.user.is_superuser or user is None or not user.is_superuser
 
 
@@ -59,7 +59,7 @@ class TickerLeaseAdmin(ReadOnlyAdmin):
 
 
 def show_the_rest() -> None:
-    """Register the models that need no list of their own making, to be looked at."""
+    """Register every other model as a read-only list."""
     for app in OUR_APPS:
         for model in apps.get_app_config(app).get_models():
             if not admin.site.is_registered(model):

@@ -15,9 +15,13 @@ class BotpoolConfig(AppConfig):
 
 
 def limit_idle_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """A process that is frozen or cut off within a transaction would keep its locks for as long
-    as its connection lives, which may be hours. Set by a statement, and not with the connection's
-    options, which PgBouncer refuses; behind it all of our sessions come to have it."""
+    """Make PostgreSQL end a transaction that has been idle for too long.
+
+    A process that freezes or is cut off inside a transaction would otherwise keep its locks for
+    as long as its connection lives, possibly hours.
+    """
+    # A statement, because PgBouncer rejects connection options. Behind PgBouncer the setting stays
+    # with the server connections, which is fine: all of them are ours.
     limit = str(int(settings.IDLE_TRANSACTION_LIMIT.total_seconds() * 1000))
     with connection.cursor() as cursor:
         cursor.execute(

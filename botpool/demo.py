@@ -1,4 +1,4 @@
-"""Demo bots: sent through the API like anybody's, to a pool on the simulated Coolify."""
+"""Demo bots, sent through the public API to a pool on the simulated Coolify."""
 
 import random
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ TIMEOUT = 10.0
 
 
 class DemoRefused(Exception):
-    """Botpool did not take the demo bot; the text says why."""
+    """Botpool did not accept the demo bot; the message says why."""
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Sends demo bots with an API key of its own."""
+    """Sends demo bots with the demo's API key."""
 
     key: str
     random: random.Random
 
     def send(self, platform: str | None = None) -> dict[str, Any]:
-        """The bot as the API answers it."""
+        """Send one bot, and return it as the API describes it."""
         body = self._request(platform or self.random.choice(Platform.values))
         url = f"{settings.PUBLIC_URL}/api/v1/bots"
         headers = {"Authorization": f"Bearer {self.key}"}
@@ -54,11 +54,11 @@ class Sender:
 
 
 def demo_sender() -> Sender:
-    return Sender(key=_demo_key(), random=random.Random())  # noqa: S311 (nothing depends on it)
+    return Sender(key=_demo_key(), random=random.Random())  # noqa: S311 (not a secret)
 
 
 def _demo_key() -> str:
-    """The demo's key, kept in the data directory like the other secrets of a first start."""
+    """The demo's API key, kept in the data directory. Replaced if that file is lost."""
     file = Path(settings.DATA_DIR, "demo_key")
     try:
         key = create_api_key(name=KEY_NAME)

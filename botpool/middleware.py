@@ -1,4 +1,4 @@
-"""What every request passes: its correlation id, and refusals before any view sees it."""
+"""Middleware for correlation ids, health probes and NUL characters."""
 
 import re
 import uuid
@@ -19,7 +19,7 @@ def new_correlation_id() -> str:
 
 
 def acceptable(value: str) -> bool:
-    """What a caller may choose itself: it ends up in logs and headers, so nothing surprising."""
+    """Whether a caller's id is safe to repeat in logs and headers."""
     return bool(re.fullmatch(r"[A-Za-z0-9._-]{1,64}", value))
 
 
@@ -38,19 +38,19 @@ class CorrelationMiddleware:
 
 
 def _log_refusal(request: HttpRequest, response: HttpResponse) -> None:
-    """As Django does, and instead of it: Django would do so when the id is gone."""
+    """Log it now, while the correlation id is set; Django then does not log it again."""
     if response.status_code >= 400:
         log_response(
             "%s: %s", response.reason_phrase, request.path, response=response, request=request
         )
 
 
-# --- Refusals ----------------------------------------------------------------------------------
+# --- Probes and NUL characters -----------------------------------------------------------------
 
-# Probes call a machine by whatever name or number they know it by.
-FOR_PROBES = ("/healthz", "/readyz", "/metrics")
+# Probes may use any host name or address, so ALLOWED_HOSTS does not apply to them.
+PROBE_PATHS = ("/healthz", "/readyz", "/metrics")
 
-UNKNOWN = quote("\ufffd")  # Unicode's own stand-in for what cannot be shown
+REPLACEMENT = quote("\ufffd")
 
 
 class ProbeMiddleware:
@@ -58,14 +58,16 @@ class ProbeMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.path_info in FOR_PROBES:
+        if request.path_info in PROBE_PATHS:
             request.META["HTTP_HOST"] = str(settings.ALLOWED_HOSTS[0]).lstrip(".*") or "localhost"
         return self.get_response(request)
 
 
 class NulMiddleware:
-    """PostgreSQL stores no NUL and refuses to look for one, which would be our fault: 500. Who
-    searches for one finds nothing. The API checks its own input, and says more about it."""
+    """Keep NUL characters from PostgreSQL, which rejects them: the result would be a 500.
+
+    A search for NUL finds nothing. The API validates its own input, with better messages.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -74,7 +76,7 @@ class NulMiddleware:
         if request.path_info.startswith("/api/"):
             return self.get_response(request)
         if "\x00" in request.path_info:
-            return HttpResponseBadRequest("A NUL means nothing here.", content_type="text/plain")
+            return HttpResponseBadRequest("NUL in the path.", content_type="text/plain")
         query = request.META.get("QUERY_STRING", "")
-        request.META["QUERY_STRING"] = query.replace("%00", UNKNOWN)
+        request.META["QUERY_STRING"] = query.replace("%00", REPLACEMENT)
         return self.get_response(request)

@@ -1,4 +1,4 @@
-"""The operators' commands: what they print, and what they do."""
+"""Operators' commands: what they print and what they do."""
 
 import json
 from datetime import timedelta
@@ -41,9 +41,9 @@ def test_release_slot_fails_the_bot_and_frees_the_slot():
     slot = running()
     bot = slot.assigned_bot
 
-    told = run("release_slot", slot.name, "--reason", "Stuck in the lobby")
+    output = run("release_slot", slot.name, "--reason", "Stuck in the lobby")
 
-    assert f"{slot.name} was busy with Bot #{bot.pk}" in told
+    assert f"{slot.name} was busy with Bot #{bot.pk}" in output
     slot.refresh_from_db()
     bot.refresh_from_db()
     assert slot.status == "stopping"
@@ -52,13 +52,13 @@ def test_release_slot_fails_the_bot_and_frees_the_slot():
     assert slot.transitions.latest("id").actor.startswith("command:")
 
 
-def test_release_slot_tries_a_slot_in_error_again():
+def test_release_slot_recovers_a_slot_in_error():
     slot = running()
     handle_slot_error(slot, "It does not start", actor="test")
 
-    told = run("release_slot", slot.name, "--reason", "The disk is free again")
+    output = run("release_slot", slot.name, "--reason", "The disk is free again")
 
-    assert "It does not start" in told
+    assert "It does not start" in output
     slot.refresh_from_db()
     assert slot.status == "stopping"
 
@@ -70,7 +70,7 @@ def test_release_slot_leaves_an_idle_slot_alone():
     assert (slot.status, slot.epoch) == ("idle", 0)
 
 
-def test_release_slot_names_the_slots_that_are_close():
+def test_release_slot_suggests_similar_names():
     SlotFactory(number=12)
     with pytest.raises(CommandError, match=r"Did you mean pool-google-meet-012\?") as error:
         run("release_slot", "pool-google-meet-12", "--reason", "Stuck")
@@ -78,7 +78,7 @@ def test_release_slot_names_the_slots_that_are_close():
 
 
 @pytest.mark.parametrize("words", [[], ["--reason", " "]])
-def test_release_slot_wants_a_reason(words):
+def test_release_slot_requires_a_reason(words):
     slot = running()
     with pytest.raises(CommandError, match="reason"):
         run("release_slot", slot.name, *words)
@@ -94,47 +94,47 @@ def test_reconcile_prints_what_it_found_why_and_what_it_did():
     bot = slot.assigned_bot
     move_bot(bot.pk, Outcome(BotStatus.DONE, "Meeting over", "test"))
 
-    told = run("reconcile")
+    output = run("reconcile")
 
-    assert f"Found    A bot that has ended holds its slot: {slot.name}" in told
-    assert f"why    Bot #{bot.pk} is DONE and still holds" in told
-    assert "did    Bot ended, slot released" in told
-    assert "1 findings" in told
+    assert f"Found    A bot that has ended holds its slot: {slot.name}" in output
+    assert f"why    Bot #{bot.pk} is DONE and still holds" in output
+    assert "did    Bot ended, slot released" in output
+    assert "Done     1 finding\n" in output
 
 
-def test_reconcile_says_when_coolify_could_not_be_looked_at():
-    assert "Looked   Coolify could not be looked at" in run("reconcile")
+def test_reconcile_says_when_coolify_could_not_be_observed():
+    assert "Checked  Coolify could not be looked at" in run("reconcile")
 
 
 def test_reconcile_dry_run_changes_nothing():
     slot = running()
     move_bot(slot.assigned_bot_id, Outcome(BotStatus.DONE, "Meeting over", "test"))
 
-    told = run("reconcile", "--dry-run")
+    output = run("reconcile", "--dry-run")
 
-    assert "Would be done now" in told
-    assert "(dry run)" in told
+    assert "Would be done now" in output
+    assert "(dry run)" in output
     slot.refresh_from_db()
     assert slot.status == "busy"
 
 
-def test_reconcile_says_when_another_pass_is_under_way():
+def test_reconcile_says_when_another_pass_is_running():
     acquire_lease("reconciler", ttl=timedelta(minutes=1))
     assert "Another pass is under way" in run("reconcile")
 
 
-# --- The others ---
+# --- Other commands ---
 
 
 def test_cleanup_slots_says_why_it_does_nothing_without_coolify():
     assert "Stopped  Coolify's list could not be read" in run("cleanup_slots", "--dry-run")
 
 
-def test_sync_descriptions_tells_what_is_left_when_coolify_is_away():
+def test_sync_descriptions_lists_what_is_left_when_coolify_is_away():
     slot = running()
-    told = run("sync_descriptions")
-    assert "Found    1 slot whose description differs" in told
-    assert f"Left     {slot.name}" in told
+    output = run("sync_descriptions")
+    assert "Found    1 slot whose description differs" in output
+    assert f"Left     {slot.name}" in output
 
 
 def test_pool_status_shows_slots_queue_deployments_leases_and_findings():
@@ -145,19 +145,19 @@ def test_pool_status_shows_slots_queue_deployments_leases_and_findings():
     acquire_lease(f"slot:{slot.pk}", ttl=timedelta(minutes=1))
     Finding.objects.create(kind="slot_in_error", subject="slot:1", reason="It does not start")
 
-    told = run("pool_status").splitlines()
+    lines = run("pool_status").splitlines()
 
     columns = ["idle", "deploying", "busy", "stopping", "error", "maximum", "waiting"]
-    assert told[0].split() == columns
-    assert told[1].split() == ["google-meet", "1", "1", "1", "0", "0", "100", "0"]
-    assert told[3].split() == ["zoom", "0", "0", "0", "0", "0", "100", "1"]
-    text = "\n".join(told)
+    assert lines[0].split() == columns
+    assert lines[1].split() == ["google-meet", "1", "1", "1", "0", "0", "100", "0"]
+    assert lines[3].split() == ["zoom", "0", "0", "0", "0", "0", "100", "1"]
+    text = "\n".join(lines)
     assert "Deployments: 1" in text
     assert f"slot:{slot.pk}" in text
     assert "It does not start" in text
 
 
-def test_pool_status_tells_since_when_the_oldest_waits():
+def test_pool_status_shows_how_long_the_oldest_bot_has_waited():
     entry = QueueEntryFactory(bot__platform="zoom", queued_at=timezone.now() - timedelta(hours=1))
     status = json.loads(run("pool_status", "--json"))
     since = parse_datetime(status["queue"]["zoom"]["oldestSince"])
@@ -165,7 +165,7 @@ def test_pool_status_tells_since_when_the_oldest_waits():
     assert abs(since - entry.bot.status_since) < timedelta(seconds=1)
 
 
-def test_pool_status_as_json_is_for_programs():
+def test_pool_status_prints_json():
     running()
     status = json.loads(run("pool_status", "--json"))
     assert status["slots"]["google-meet"]["busy"] == 1
@@ -184,17 +184,17 @@ def test_pool_status_as_json_is_for_programs():
     assert status["contention"]["refusals"] == 0
 
 
-def test_a_lease_that_has_run_out_is_not_shown():
+def test_pool_status_hides_expired_leases():
     lease = acquire_lease("slot:1", ttl=timedelta(minutes=1))
     Lease.objects.filter(key=lease.key).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert json.loads(run("pool_status", "--json"))["leases"] == []
 
 
-def test_pool_status_says_why_idle_slots_stand_beside_a_queue():
+def test_pool_status_shows_pauses_and_cordoned_slots():
     SlotFactory(cordoned=True)
     Pool.objects.create(platform="google-meet", max_size=7)
     pause_platform("google-meet", reason="Maintenance", actor="operator:ada")
-    [line] = [told for told in run("pool_status").splitlines() if told.startswith("google-meet")]
+    [line] = [each for each in run("pool_status").splitlines() if each.startswith("google-meet")]
     assert "paused: Maintenance" in line
     assert "1 cordoned" in line
     assert "7" in line.split()

@@ -7,13 +7,13 @@ from bots.models import ApiKey
 
 
 class Command(BaseCommand):
-    help = "Make an API key and print it. It is kept as a hash: this is the only time it is shown."
+    help = "Create an API key and print it. Only its hash is stored, so the key is shown once."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="who uses it; the history names it as key:NAME")
+        parser.add_argument("name", help="who uses it; the history shows it as key:NAME")
         parser.add_argument("--role", choices=ApiKey.Role.values, default=ApiKey.Role.CLIENT)
         parser.add_argument(
-            "--webhook-url", default="", help="where each change of its bots' status is sent"
+            "--webhook-url", default="", help="where to send every status change of its bots"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

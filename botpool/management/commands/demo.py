@@ -8,25 +8,32 @@ from botpool.demo import DemoRefused, Sender, demo_sender
 from bots.status import Platform
 
 BAR = 30
-PATIENCE = 30.0
+RETRY_FOR = 30.0
 
 
 class Command(BaseCommand):
     help = (
-        "Send demo bots through the API of a running Botpool (`manage.py up`), to see the pool at "
-        "work. Works with the simulated Coolify only."
+        "Send demo bots through the API of a running Botpool (`manage.py up`) to see the pool at "
+        "work. Requires the simulated Coolify."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--bots", type=int, default=20, help="how many; 0: until stopped")
-        parser.add_argument("--per-minute", type=float, default=12.0, help="how fast (default: 12)")
-        parser.add_argument("--platform", choices=Platform.values, help="default: all of them")
+        parser.add_argument(
+            "--bots",
+            type=int,
+            default=20,
+            help="number of bots; 0 sends until stopped (default: 20)",
+        )
+        parser.add_argument(
+            "--per-minute", type=float, default=12.0, help="bots per minute (default: 12)"
+        )
+        parser.add_argument("--platform", choices=Platform.values, help="default: all platforms")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.COOLIFY_SIMULATED:
             raise CommandError(
-                "Demo bots join no real meeting, so they are sent to the simulated Coolify only; "
-                "COOLIFY_API_URL names another one."
+                "Demo bots join no real meetings and run on the simulated Coolify only, but "
+                "COOLIFY_API_URL names a real one. Unset it to send demo bots."
             )
         if options["bots"] < 0 or not 0 < options["per_minute"] <= 6000:
             raise CommandError("--bots must be 0 or more, --per-minute above 0 and up to 6000.")
@@ -46,8 +53,8 @@ class Command(BaseCommand):
         self.stdout.write(f"\n{sent} demo bots sent: watch them at {settings.PUBLIC_URL}/bots/")
 
     def _send_one(self, sender: Sender, platform: str | None) -> dict[str, Any]:
-        """Botpool may be starting: a refusal is final only when it lasts."""
-        deadline = time.monotonic() + PATIENCE
+        """Retry for a while, because Botpool may still be starting."""
+        deadline = time.monotonic() + RETRY_FOR
         while True:
             try:
                 return sender.send(platform)

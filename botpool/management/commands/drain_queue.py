@@ -12,26 +12,26 @@ SHOWN = 10
 
 
 class Command(BaseCommand):
-    help = "One pass over the queue: fails who has waited too long, gives free slots in order."
+    help = "Make one pass over the queue: fail bots that waited too long, assign free slots."
 
     def handle(self, **options: Any) -> None:
-        self._say("Found", f"{QueueEntry.objects.count()} waiting")
+        self._print("Found", f"{QueueEntry.objects.count()} waiting")
         swept = sweep_queue()
         failed = Bot.objects.filter(pk__in=swept.expired).order_by("pk")
         for bot in failed.iterator():
-            self._say("Failed", f"{bot}: {bot.failure_reason}")
+            self._print("Failed", f"{bot}: {bot.failure_reason}")
         for slot in swept.given:
-            self._say("Given", f"{slot.name} to Bot #{slot.assigned_bot_id}: its turn")
+            self._print("Given", f"{slot.name} to Bot #{slot.assigned_bot_id}")
         for platform in Platform.values:
-            self._tell_who_still_waits(platform)
-        self._say("Done", f"{len(swept.given)} got a slot, {len(swept.expired)} gave up")
+            self._print_waiting(platform)
+        self._print("Done", f"{len(swept.given)} got a slot, {len(swept.expired)} timed out")
 
-    def _tell_who_still_waits(self, platform: str) -> None:
+    def _print_waiting(self, platform: str) -> None:
         waiting = QueueEntry.objects.filter(platform=platform).count()
         for bot_id, reasons in why_each_waits(platform, limit=SHOWN).items():
-            self._say("Waits", f"Bot #{bot_id} for {platform}: {' '.join(reasons)}")
+            self._print("Waits", f"Bot #{bot_id} for {platform}: {' '.join(reasons)}")
         if waiting > SHOWN:
-            self._say("Waits", f"{waiting - SHOWN} more for {platform}")
+            self._print("Waits", f"{waiting - SHOWN} more for {platform}")
 
-    def _say(self, what: str, text: str) -> None:
+    def _print(self, what: str, text: str) -> None:
         self.stdout.write(f"{what:8}{text}")

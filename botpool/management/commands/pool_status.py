@@ -11,10 +11,10 @@ from slots.status import SlotStatus
 
 
 class Command(BaseCommand):
-    help = "Slots by platform and status, queue, deployments, leases, and what is not as it should."
+    help = "Show slots by platform and status, the queue, deployments, leases and open findings."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="for programs to read")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         status = pool_status()
@@ -22,14 +22,14 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(status, indent=2, cls=DjangoJSONEncoder))
             return
         self.now = database_now()
-        self._tell_slots(status["slots"], status["queue"], status["pools"])
-        self._tell_list("Deployments", [self._deployment(each) for each in status["deployments"]])
-        self._tell_list("Leases", [self._lease(each) for each in status["leases"]])
-        self._tell_contention(status["contention"])
-        self._tell_list("Findings", [self._finding(each) for each in status["findings"]])
-        self._tell_coolify(status["coolify"])
+        self._print_slots(status["slots"], status["queue"], status["pools"])
+        self._print_list("Deployments", [self._deployment(each) for each in status["deployments"]])
+        self._print_list("Leases", [self._lease(each) for each in status["leases"]])
+        self._print_contention(status["contention"])
+        self._print_list("Findings", [self._finding(each) for each in status["findings"]])
+        self._print_coolify(status["coolify"])
 
-    def _tell_slots(
+    def _print_slots(
         self, slots: dict[str, Any], queue: dict[str, Any], pools: dict[str, Any]
     ) -> None:
         columns = [*SlotStatus.values, "maximum", "waiting"]
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         paused = f"  paused: {pool['pauseReason']}" if pool["paused"] else ""
         return paused + (f"  {pool['cordoned']} cordoned" if pool["cordoned"] else "")
 
-    def _tell_list(self, title: str, lines: list[str]) -> None:
+    def _print_list(self, title: str, lines: list[str]) -> None:
         self.stdout.write(f"\n{title}: {len(lines) or 'none'}")
         for line in lines:
             self.stdout.write(f"  {line}")
@@ -58,21 +58,21 @@ class Command(BaseCommand):
         return f"{each['key']}  {each['holder']}  for {self._ago(each['since'])}"
 
     def _finding(self, each: dict[str, Any]) -> str:
-        told = f"{each['subject']}  {each['reason']}  for {self._ago(each['since'])}"
-        return f"{told}  → {each['decision']}"
+        finding = f"{each['subject']}  {each['reason']}  for {self._ago(each['since'])}"
+        return f"{finding}  → {each['decision']}"
 
-    def _tell_contention(self, counts: dict[str, Any]) -> None:
-        told = f"{counts['waits']} waited, {counts['refusals']} gave up, "
-        self.stdout.write(f"  So far {told}{counts['takeovers']} taken from the dead")
+    def _print_contention(self, counts: dict[str, Any]) -> None:
+        waits = f"{counts['waits']} waits, {counts['refusals']} refusals"
+        self.stdout.write(f"  Total: {waits}, {counts['takeovers']} takeovers")
 
-    def _tell_coolify(self, coolify: dict[str, Any]) -> None:
+    def _print_coolify(self, coolify: dict[str, Any]) -> None:
         if coolify["failingSince"]:
             since = self._ago(coolify["failingSince"])
             self.stdout.write(f"\nCoolify: has not answered for {since}: {coolify['error']}")
         elif coolify["lookedAt"]:
-            self.stdout.write(f"\nCoolify: looked at {self._ago(coolify['lookedAt'])} ago")
+            self.stdout.write(f"\nCoolify: last observed {self._ago(coolify['lookedAt'])} ago")
         else:
-            self.stdout.write("\nCoolify: not looked at lately")
+            self.stdout.write("\nCoolify: not observed lately")
 
     def _ago(self, moment: datetime) -> str:
         seconds = max(0, int((self.now - moment).total_seconds()))

@@ -12,17 +12,17 @@ from slots.status import HELD, SlotStatus
 
 
 class Command(BaseCommand):
-    help = "Take a slot back by force: its bot fails, its container is stopped."
+    help = "Force a slot to be released: fail its bot and stop its container."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("slot_name", metavar="SLOT_NAME", help="such as pool-zoom-001")
-        parser.add_argument("--reason", required=True, help="told in the history and to the client")
+        parser.add_argument("slot_name", metavar="SLOT_NAME", help="for example pool-zoom-001")
+        parser.add_argument("--reason", required=True, help="shown in history and to the client")
 
     def handle(self, *args: Any, **options: Any) -> None:
         slot = _find(options["slot_name"])
         reason = options["reason"].strip()
         if not reason:
-            raise CommandError("--reason must say why")
+            raise CommandError("--reason must not be empty")
         if slot.status in HELD:
             self._release(slot, reason)
         elif slot.status == SlotStatus.ERROR:
@@ -34,19 +34,17 @@ class Command(BaseCommand):
         why = f"Released by the operator: {reason}"
         failed = Outcome(BotStatus.FAILED, why, _operator(), FailureKind.INFRASTRUCTURE)
         if not release_bot_from_slot(slot, failed):
-            raise CommandError(f"{slot} has moved on meanwhile: nothing was changed, look again")
+            raise CommandError(f"{slot} changed meanwhile: nothing was done, check its status")
         self.stdout.write(
-            f"{slot} was {slot.status} with Bot #{slot.assigned_bot_id}: the bot has ended, "
-            "the container is being stopped, and the slot is idle once that is confirmed"
+            f"{slot} was {slot.status} with Bot #{slot.assigned_bot_id}. The bot has failed, its "
+            "container is stopping. The slot becomes idle once that is confirmed."
         )
 
     def _recover(self, slot: Slot, reason: str) -> None:
         why = f"Tried again by the operator: {reason}"
         if not recover_slot(slot, reason=why, actor=_operator()):
-            raise CommandError(f"{slot} has moved on meanwhile: nothing was changed, look again")
-        self.stdout.write(
-            f"{slot} was in error ({slot.error}): it is being stopped and tried again"
-        )
+            raise CommandError(f"{slot} changed meanwhile: nothing was done, check its status")
+        self.stdout.write(f"{slot} was in error ({slot.error}): stopping it and trying again")
 
 
 def _find(name: str) -> Slot:

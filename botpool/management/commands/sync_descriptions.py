@@ -12,18 +12,18 @@ AT_ONCE = timedelta()
 
 
 class Command(BaseCommand):
-    help = "Write the slots' states into Coolify's own list, where it shows something else."
+    help = "Update the slots' descriptions in Coolify where they are out of date."
 
     def handle(self, *args: Any, **options: Any) -> None:
         waiting = slots_with_another_description(settled_for=AT_ONCE)
-        self._say("Found", f"{len(waiting)} slot{pluralize(waiting)} whose description differs")
+        self._print("Found", f"{len(waiting)} slot{pluralize(waiting)} whose description differs")
         written = sync_descriptions(shared_coolify(), settled_for=AT_ONCE)
         for slot in written:
-            self._say("Written", f"{slot}: {wanted_description(slot)}")
+            self._print("Written", f"{slot}: {wanted_description(slot)}")
         left = [slot for slot in waiting if slot.pk not in {each.pk for each in written}]
         for slot in left:
-            self._say("Left", f"{slot}: Coolify could not be asked; the next pass tries again")
-        self._say("Done", f"{len(written)} written, {len(left)} left")
+            self._print("Left", f"{slot}: Coolify could not be updated; the next pass tries again")
+        self._print("Done", f"{len(written)} written, {len(left)} left")
 
-    def _say(self, what: str, text: str) -> None:
+    def _print(self, what: str, text: str) -> None:
         self.stdout.write(f"{what:9}{text}")

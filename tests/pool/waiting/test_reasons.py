@@ -102,9 +102,9 @@ def test_the_command_prints_what_was_found_why_and_what_was_done(settings):
     found, failed, given, waits, done = printed()
     assert found == "Found   3 waiting"
     assert failed == f"Failed  {late}: waited 0 s in the queue, no slot became free"
-    assert given == f"Given   {slot.name} to {lucky}: its turn"
+    assert given == f"Given   {slot.name} to {lucky}"
     assert waits.startswith(f"Waits   {waiter} for google-meet: It is the next in line. Its")
-    assert done == "Done    1 got a slot, 1 gave up"
+    assert done == "Done    1 got a slot, 1 timed out"
 
 
 def test_the_command_counts_those_it_does_not_name(settings):
