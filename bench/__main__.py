@@ -1,4 +1,4 @@
-"""python -m bench [NAME …]: run the benchmarks, each beside its reference, and print one table."""
+"""`python -m bench [NAME …]`: run the benchmarks next to their references and print a table."""
 
 import importlib
 import os
@@ -25,7 +25,7 @@ NAMES = (
 )
 
 
-# What BENCH_MARKDOWN=docs/benchmarks.md makes of a run.
+# The page that BENCH_MARKDOWN=docs/benchmarks.md writes.
 PAGE = """# Benchmarks
 
 For: contributors who change something that should stay fast, and administrators.
@@ -42,9 +42,9 @@ or a number of calls, because the times of one machine say little about another.
 def main(names: list[str]) -> int:
     unknown = sorted(set(names) - set(NAMES))
     if unknown:
-        print(f"No such benchmark: {', '.join(unknown)}. There are: {', '.join(NAMES)}")
+        print(f"No such benchmark: {', '.join(unknown)}. Choose from {', '.join(NAMES)}.")
         return 1
-    # PostgreSQL's janitor may still be locking up while the directory is removed.
+    # PostgreSQL's watchdog may still use its lock files while the directory is removed.
     with tempfile.TemporaryDirectory(
         prefix="botpool-bench-", ignore_cleanup_errors=True
     ) as directory:
@@ -61,7 +61,7 @@ def main(names: list[str]) -> int:
 
 
 def _run(names: list[str], *, data_dir: Path) -> tuple[str, list[Row]]:
-    """All on one PostgreSQL of their own, with the parameters of the product."""
+    """Run all benchmarks on one embedded PostgreSQL with the product's parameters."""
     os.environ.pop("DATABASE_URL", None)
     os.environ["BOTPOOL_DATA_DIR"] = str(data_dir)
     os.environ["LOG_LEVEL"] = "ERROR"
@@ -84,14 +84,14 @@ def _run(names: list[str], *, data_dir: Path) -> tuple[str, list[Row]]:
 
 
 def _run_one(name: str) -> list[Row]:
-    """One that breaks down is told in the table, and takes none of the others with it."""
+    """Report an exception as a row of the table: the other benchmarks must still run."""
     print(f"{time.strftime('%T')} {name} …", file=sys.stderr, flush=True)
     try:
         rows: list[Row] = importlib.import_module(f"bench.{name}").run()
     except Exception as error:
         traceback.print_exc()
         what = f"{type(error).__name__}: {error}"
-        rows = [Row(figure=name, value="broke down", reference=what[:100], met=False)]
+        rows = [Row(figure=name, value="failed", reference=what[:100], met=False)]
     print(as_text(rows), file=sys.stderr, flush=True)
     return rows
 

@@ -1,7 +1,7 @@
-"""Acquire and release a slot, history and all, through the product's own functions.
+"""Acquire and release a slot, with its history, through the product's own functions.
 
-Beside it, on the same server: pgbench with (a) the bare claim and release statements, and (b) the
-very statements that the product sends, in the same order and transactions.
+The references run on the same server: pgbench with (a) bare claim and release statements, and (b)
+the statements that the product sends, in the same order and transactions.
 """
 
 import re
@@ -171,7 +171,7 @@ COMMIT;
 
 
 def _same_statements() -> str:
-    """The product's own statements, with pgbench's variables where it puts values."""
+    """The product's own statements, with pgbench's variables as values."""
     claim = {"bot": ":bot", "platform": "'google-meet'"}
     known = {
         "bot": ":bot",
@@ -230,7 +230,7 @@ def _slot_moved(to: str, *, epochs: int) -> dict[str, str]:
 
 
 def _drain_statements() -> str:
-    """What the drain after a freed slot sends while nobody waits, as the product sends it."""
+    """The statements that a drain sends after a slot becomes free, with an empty queue."""
     sent: list[str] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

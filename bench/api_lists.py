@@ -1,7 +1,7 @@
-"""GET /api/v1/bots with a million bots, beside the same list with two thousand.
+"""GET /api/v1/bots with a million bots, compared with two thousand.
 
-In one process, with the whole of Django around it: what grows with the table is the database's
-part, and nothing of it should.
+Runs in one process with all of Django. Only the database's share could grow with the table, and
+it should not.
 """
 
 import time
@@ -20,10 +20,10 @@ QUERIES = {
     "by status": "status=DONE",
     "by platform": "platform=zoom",
     "by both": "status=FAILED&platform=zoom",
-    "a page far behind": "status=DONE&cursor={middle:x}",
+    "a page in the middle": "status=DONE&cursor={middle:x}",
 }
 
-# One in ten is on Zoom, and half of those failed: a full page of each even of few.
+# One in ten is on Zoom, and half of those failed: FEW bots still fill a page of each.
 _FILL = """
 INSERT INTO bots_bot (
     correlation_id, platform, meeting_url, display_name, config, priority, queue_timeout, status,
@@ -48,7 +48,7 @@ def run() -> list[Row]:
     before = _times(client, bots=FEW)
     many = _times(client, bots=MANY)
     after = _times(client, bots=FEW)
-    # The quicker of the two: something of the benchmark before may still have been at work.
+    # Take the faster of two: the previous benchmark may have disturbed the first.
     few = {name: min(before[name], after[name]) for name in QUERIES}
     return [
         Row(
@@ -64,7 +64,7 @@ def run() -> list[Row]:
 
 
 def _times(client: Client, *, bots: int) -> dict[str, float]:
-    """The median of each list, in milliseconds, one list after the other in turns."""
+    """The median time of each list in milliseconds, measured in turns."""
     _fill(bots)
     with connection.cursor() as cursor:
         cursor.execute("SELECT (min(id) + max(id)) / 2 FROM bots_bot")
@@ -84,4 +84,4 @@ def _fill(bots: int) -> None:
         cursor.execute("TRUNCATE bots_bot CASCADE")
         cursor.execute(_FILL, [bots])
         cursor.execute("VACUUM ANALYZE bots_bot")
-        cursor.execute("CHECKPOINT")  # else it would be measured along with the lists
+        cursor.execute("CHECKPOINT")  # a later checkpoint would disturb the measurement

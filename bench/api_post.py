@@ -1,7 +1,7 @@
-"""POST /api/v1/bots over HTTP, beside a bare view that does one INSERT on the same server.
+"""POST /api/v1/bots over HTTP, compared with a bare view that does one INSERT.
 
-Requests a second and p99 with 1, 8 and 32 clients, for a bot that finds an idle slot, one that
-has a slot made for it, and one that is queued; and the number of SQL round trips of each.
+Measures requests per second and p99 with 1, 8 and 32 clients for a bot that gets an idle slot, one
+that gets a new slot, and one that is queued. Also counts the SQL round trips of each.
 """
 
 import http.client
@@ -28,7 +28,7 @@ CLIENTS = (1, 8, 32)
 SECONDS = 3.0
 SLOTS = 10_000
 WORKERS = 4
-LIBRARYS_OWN = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")
+TRANSACTION_STATEMENTS = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def run() -> list[Row]:
     key = create_api_key(name="bench")
     rows = [_round_trips(kind, key=key) for kind in KINDS]
     with _server(key=key) as caller:
-        for kind in (BARE, *KINDS):  # every worker has loaded everything before the first figure
+        for kind in (BARE, *KINDS):  # warm-up: every worker loads its modules
             _measure(kind, caller, clients=8, seconds=1.0)
         return rows + [row for clients in CLIENTS for row in _speeds(caller, clients=clients)]
 
@@ -132,7 +132,7 @@ def _measure(kind: Kind, caller: Caller, *, clients: int, seconds: float) -> Spe
 
 
 def _round_trips(kind: Kind, *, key: str) -> Row:
-    """SQL statements of one call, without those the library makes of a transaction."""
+    """Count the SQL statements of one call, without BEGIN, COMMIT and savepoints."""
     _reset()
     with CaptureQueriesContext(connection) as made:
         Client().post(
@@ -141,7 +141,9 @@ def _round_trips(kind: Kind, *, key: str) -> Row:
             content_type="application/json",
             headers={"Authorization": f"Bearer {key}", "Host": "localhost"},
         )
-    ours = sum(not query["sql"].startswith(LIBRARYS_OWN) for query in made.captured_queries)
+    ours = sum(
+        not query["sql"].startswith(TRANSACTION_STATEMENTS) for query in made.captured_queries
+    )
     return Row(
         figure=f"SQL round trips of POST /bots {kind.name}",
         value=str(ours),
@@ -153,7 +155,7 @@ def _round_trips(kind: Kind, *, key: str) -> Row:
 
 
 def _reset() -> None:
-    """Before each figure: idle slots for Google Meet, none for Teams, no pool at all for Zoom."""
+    """Leave idle slots for Google Meet, none for Teams, and a pool of size 0 for Zoom."""
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE slots_slot, queues_queueentry CASCADE")
         cursor.execute(
@@ -187,7 +189,7 @@ def _server(*, key: str) -> Iterator[Caller]:
     try:
         deadline = time.monotonic() + 60
         while not caller.is_answered():
-            assert time.monotonic() < deadline, "the server does not start"
+            assert time.monotonic() < deadline, "the server did not start within 60 s"
             time.sleep(0.1)
         yield caller
     finally:

@@ -1,4 +1,4 @@
-"""The product's own server, with the addresses of bench.api_urls."""
+"""The product's WSGI application with the URLs of bench.api_urls."""
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application

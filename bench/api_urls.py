@@ -1,4 +1,4 @@
-"""The product's addresses, and one more beside them: a bare view that does one INSERT."""
+"""The product's URLs, and a bare view that does one INSERT."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Many clients at once, each a process with a connection of its own."""
+"""Many clients at once, each a process with its own connection."""
 
 import multiprocessing
 import time
@@ -13,7 +13,7 @@ _fork = multiprocessing.get_context("fork")
 
 
 def measure(cycle: Callable[[int, int], None], *, clients: int, seconds: float) -> Speed:
-    """Call `cycle(client, number)` over and over in each client; warm-up not counted."""
+    """Call `cycle(client, number)` repeatedly in each client, after a short warm-up."""
     connections.close_all()
     barrier, results = _fork.Barrier(clients), _fork.Queue()
     arguments = (cycle, seconds, barrier, results)

@@ -1,7 +1,7 @@
-"""What bots cost in calls to Coolify, and how close 30 warm starts come to the ideal schedule.
+"""The Coolify calls per bot, and how close 30 warm starts come to the ideal schedule.
 
-The simulated Coolify runs SPEED times faster than a real one, and so do all of Botpool's
-intervals, so that the proportions are those of a real installation.
+The simulated Coolify and Botpool's intervals both run SPEED times faster, so the proportions are
+those of a real installation.
 """
 
 import time
@@ -33,12 +33,12 @@ ENDING_TOGETHER = 10
 STOPS_AT_ONCE = 4
 OVER = Outcome(BotStatus.DONE, "Meeting over", "bench")
 KINDS = {
-    ("GET", "/applications"): "looks",
-    ("GET", "/deployments"): "looks",
+    ("GET", "/applications"): "observation",
+    ("GET", "/deployments"): "observation",
     ("PATCH", "/applications/{uuid}/envs/bulk"): "environment",
     ("POST", "/applications/{uuid}/start"): "start",
     ("POST", "/applications/{uuid}/stop"): "stop",
-    ("PATCH", "/applications/{uuid}"): "text",
+    ("PATCH", "/applications/{uuid}"): "description",
 }
 INTERVALS = (
     "POLL_INTERVAL", "DEPLOY_POLL_INTERVAL", "DEPLOY_GRACE_PERIOD", "WATCH_INTERVAL",
@@ -55,7 +55,7 @@ def run() -> list[Row]:
 
 
 class Pool:
-    """Botpool's periodic work in one process, at the pace of the simulator."""
+    """Botpool's periodic work in one process, at the simulator's speed."""
 
     def __init__(self, *, concurrent_builds: int) -> None:
         self.simulator = Simulator(
@@ -67,7 +67,7 @@ class Pool:
             )
         )
         self.next_reconcile = 0.0
-        self.next_texts = 0.0
+        self.next_descriptions = 0.0
 
     def __enter__(self) -> "Pool":
         _empty()
@@ -81,7 +81,7 @@ class Pool:
             COOLIFY_SERVER_UUIDS=[DEFAULT_SERVER],
             COOLIFY_RATE_LIMIT=100_000,
             MAX_CONCURRENT_DEPLOYMENTS=self.simulator.settings.concurrent_builds,
-            PUBLIC_URL="http://127.0.0.1:9",  # bots cannot call: this process speaks for them
+            PUBLIC_URL="http://127.0.0.1:9",  # bots cannot call: see _report_for_bots
             **shorter,
         )
         self.settings.enable()
@@ -97,7 +97,7 @@ class Pool:
         end = time.monotonic() + seconds
         while not happened():
             if time.monotonic() > end:
-                raise TimeoutError("the pool did not get there")
+                raise TimeoutError(f"the pool did not get there within {seconds:.0f} s")
             self.turn()
 
     def turn_for(self, *, minutes: float) -> None:
@@ -111,14 +111,14 @@ class Pool:
         if now >= self.next_reconcile:
             reconcile()
             self.next_reconcile = now + settings.RECONCILE_INTERVAL.total_seconds()
-        if now >= self.next_texts:
+        if now >= self.next_descriptions:
             sync_descriptions(shared_coolify(), settled_for=settings.DESCRIPTION_SETTLED_AFTER)
-            self.next_texts = now + settings.DESCRIPTION_SETTLED_AFTER.total_seconds() / 3
-        self._speak_for_bots()
+            self.next_descriptions = now + settings.DESCRIPTION_SETTLED_AFTER.total_seconds() / 3
+        self._report_for_bots()
         time.sleep(settings.POLL_INTERVAL.total_seconds())
 
-    def _speak_for_bots(self) -> None:
-        """A bot whose container runs calls Botpool, which ends the wait for its start."""
+    def _report_for_bots(self) -> None:
+        """Mark slots as running on behalf of bots whose container runs."""
         started = {int(c["bot_id"]) for c in self.control.state()["containers"] if c["bot_id"]}
         for bot in Bot.objects.filter(status=BotStatus.DEPLOYING, pk__in=started):
             slot = get_slot_for_bot(bot)
@@ -134,18 +134,18 @@ class Pool:
 
 
 def _calls(slots: int) -> list[Row]:
-    # As many build places as keep a meeting's length for all bots to start in.
+    # Enough build places to start all bots within the length of a meeting.
     with Pool(concurrent_builds=max(2, slots // 5)) as pool:
         _make_slots(pool, slots)
-        starting = Spell(pool)
-        bots = [_ask() for _ in range(slots)]
-        pool.until(_nobody_deploys)
+        starting = Interval(pool)
+        bots = [_request_bot() for _ in range(slots)]
+        pool.until(_no_bot_is_deploying)
         _settle(pool)
         starting.end()
-        at_rest = Spell(pool)
+        at_rest = Interval(pool)
         pool.turn_for(minutes=5)
         at_rest.end()
-        stopping = Spell(pool)
+        stopping = Interval(pool)
         for start in range(0, slots, ENDING_TOGETHER):
             for bot in bots[start : start + ENDING_TOGETHER]:
                 end_bot(bot, OVER)
@@ -158,7 +158,7 @@ def _calls(slots: int) -> list[Row]:
         Row(
             figure=f"Coolify calls a minute at rest, {slots} busy slots",
             value=f"{at_rest.per_minute:.1f}",
-            reference=f"one call per slot and look: {2 * slots}",
+            reference=f"one call per slot and observation: {2 * slots}",
             ratio=at_rest.per_minute / (2 * slots),
             aim="≤ 10 calls",
             met=at_rest.per_minute <= 10,
@@ -167,34 +167,36 @@ def _calls(slots: int) -> list[Row]:
 
 
 def _calls_with_a_queue() -> Row:
-    """Every slot that comes free is awaited, which is when Coolify is looked at most often."""
+    """A bot waits for every slot that becomes free, so Botpool observes Coolify most often."""
     slots, seconds_between = 20, 15
     with (
         Pool(concurrent_builds=8) as pool,
         override_settings(MAX_POOL_SIZES=dict.fromkeys(settings.MAX_POOL_SIZES, slots)),
     ):
         _make_slots(pool, slots)
-        bots = [_ask() for _ in range(2 * slots)]
-        pool.until(_nobody_deploys)
+        bots = [_request_bot() for _ in range(2 * slots)]
+        pool.until(_no_bot_is_deploying)
         _settle(pool)
-        at_rest = Spell(pool)
+        at_rest = Interval(pool)
         pool.turn_for(minutes=5)
         at_rest.end()
-        full = Spell(pool)
+        full = Interval(pool)
         for bot in bots[:slots]:
             end_bot(bot, OVER)
             pool.turn_for(minutes=seconds_between / 60)
-        pool.until(lambda: not Bot.objects.filter(status="QUEUED").exists() and _nobody_deploys())
+        pool.until(
+            lambda: not Bot.objects.filter(status="QUEUED").exists() and _no_bot_is_deploying()
+        )
         _settle(pool)
         full.end()
-    return _per_bot(f"{slots} slots, always awaited", [full], bots=slots, at_rest=at_rest)
+    return _per_bot(f"{slots} slots with a queue", [full], bots=slots, at_rest=at_rest)
 
 
-def _per_bot(pool: str, spells: list["Spell"], *, bots: int, at_rest: "Spell") -> Row:
-    """What bots cost beside that which is spent at rest, whether there are bots or not."""
-    spent = sum((spell.calls for spell in spells), Counter())
-    minutes = sum(spell.minutes for spell in spells)
-    spent["looks"] -= round(at_rest.per_minute * minutes)
+def _per_bot(pool: str, intervals: list["Interval"], *, bots: int, at_rest: "Interval") -> Row:
+    """The calls per bot, without the observations that an idle pool makes too."""
+    spent = sum((interval.calls for interval in intervals), Counter())
+    minutes = sum(interval.minutes for interval in intervals)
+    spent["observation"] -= round(at_rest.per_minute * minutes)
     per_bot = spent.total() / bots
     return Row(
         figure=f"Coolify calls per bot from start to idle, {pool}",
@@ -210,8 +212,8 @@ def _share_out(calls: Counter[str], bots: int) -> str:
     return ", ".join(f"{kind} {count / bots:.1f}" for kind, count in calls.most_common() if count)
 
 
-class Spell:
-    """The calls to Coolify in a spell of simulated time."""
+class Interval:
+    """The calls to Coolify in an interval of simulated time."""
 
     def __init__(self, pool: "Pool") -> None:
         self.pool = pool
@@ -227,7 +229,7 @@ class Spell:
         return self.calls.total() / self.minutes
 
 
-def _nobody_deploys() -> bool:
+def _no_bot_is_deploying() -> bool:
     return not Bot.objects.filter(status=BotStatus.DEPLOYING).exists()
 
 
@@ -236,14 +238,14 @@ def _all_idle() -> bool:
 
 
 def _settle(pool: Pool) -> None:
-    """Let the descriptions catch up."""
+    """Wait until the descriptions are up to date."""
     pool.turn_for(minutes=2.25)
 
 
 def _make_slots(pool: Pool, slots: int) -> None:
-    """Slots that have run once, as in a pool that has been up for a while."""
-    bots = [_ask() for _ in range(slots)]
-    pool.until(_nobody_deploys)
+    """Create slots that have run once, as in a pool that has been up for a while."""
+    bots = [_request_bot() for _ in range(slots)]
+    pool.until(_no_bot_is_deploying)
     for bot in bots:
         end_bot(bot, OVER)
     pool.until(_all_idle)
@@ -256,13 +258,13 @@ def _schedule() -> Row:
         _make_slots(pool, bots)
         begin = time.monotonic()
         for _ in range(bots):
-            _ask()
-        pool.until(_nobody_deploys)
+            _request_bot()
+        pool.until(_no_bot_is_deploying)
         took = (time.monotonic() - begin) * SPEED
         one = pool.simulator.settings.warm_pull_seconds + pool.simulator.settings.start_seconds
     ideal = one * bots / builds
     return Row(
-        figure=f"{bots} warm bots, {builds} build places: until all run",
+        figure=f"{bots} warm bots, {builds} build places: time until all run",
         value=f"{took:.0f} s (simulated)",
         reference=f"ideal schedule {ideal:.0f} s",
         ratio=took / ideal,
@@ -271,7 +273,7 @@ def _schedule() -> Row:
     )
 
 
-def _ask() -> Bot:
+def _request_bot() -> Bot:
     config = {"simulate": {"plan": "normal", "meetingSeconds": 1e9}}
     return request_bot(
         BotRequest(

@@ -1,4 +1,4 @@
-"""The machine that figures were measured on, in one paragraph."""
+"""A one-paragraph description of the machine that ran the benchmarks."""
 
 import os
 import platform

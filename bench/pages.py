@@ -1,7 +1,7 @@
-"""The pages at 100 slots beside an empty page, and what open dashboards cost while nothing moves.
+"""The pages at 100 slots compared with an empty page, and the cost of open pages at rest.
 
-In one process, with the whole of Django around it. The cost of an open page is the processor time
-of this process; PostgreSQL's share of it is shown beside.
+Runs in one process with all of Django. The cost of an open page is the CPU time of this process;
+the table shows PostgreSQL's share separately.
 """
 
 import re
@@ -19,7 +19,7 @@ from pool.request import BotRequest, request_bot
 SLOTS = 100
 CALLS = 30
 OPEN_PAGES = 50
-ROUNDS = 13  # as long as a session stays admitted
+ROUNDS = 13  # about 15 s, for which the permission check is cached
 POLL_INTERVAL = 1.2  # seconds, as in static/botpool/live.js
 EMPTY_PAGE = "/activity/?show=operators"
 PAGES = ("/", "/slots/", "/bots/", "/queue/", "/deployments/", "/activity/")
@@ -37,7 +37,7 @@ def run() -> list[Row]:
 def _fill() -> None:
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE bots_bot, slots_slot, queues_queueentry CASCADE")
-        # The page tells how long the processes of a benchmark before this one have been away.
+        # The page would show how long the previous benchmark's processes have been gone.
         cursor.execute("TRUNCATE botpool_periodicwork, botpool_tickerlease, coolify_budget")
     request = BotRequest(meeting_url="https://meet.google.com/abc-defg-hij", platform="google-meet")
     for _ in range(SLOTS):
@@ -90,7 +90,7 @@ def _cost_at_rest(clients: list[Client], page: str) -> Row:
 
 
 def _database_seconds() -> float:
-    """Processor time of the server process of this connection."""
+    """CPU time of this connection's PostgreSQL backend."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         (pid,) = cursor.fetchone()

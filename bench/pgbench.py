@@ -1,4 +1,4 @@
-"""pgbench on the same server, as the reference that no Python can beat."""
+"""pgbench on the same server: a reference that no Python code can beat."""
 
 import re
 import subprocess

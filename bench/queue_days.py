@@ -1,4 +1,4 @@
-"""Simulated days of a pool and its line, to try estimates on: several shapes of load, seeded."""
+"""Simulated days of a pool and its queue, with several load shapes, to test estimates on."""
 
 import heapq
 import random
@@ -22,7 +22,7 @@ class Day:
 
 @dataclass(kw_only=True)
 class Seen:
-    """What a newcomer could know when it joined the line."""
+    """What was known when a bot joined the queue."""
 
     position: int
     held_for: list[float]
@@ -39,11 +39,11 @@ class Waiter:
 
 @dataclass
 class Simulation:
-    """First come, first served; bots give up after PATIENCE."""
+    """A queue served in order of arrival; bots give up after PATIENCE seconds."""
 
     day: Day
     random: random.Random
-    held: dict[int, float] = field(default_factory=dict)  # by slot: since when
+    held: dict[int, float] = field(default_factory=dict)  # slot number: held since
     frees: list[tuple[float, int, float]] = field(default_factory=list)
     line: deque[Waiter] = field(default_factory=deque)
     history: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -62,11 +62,11 @@ class Simulation:
             free = next(n for n in range(self.day.slots) if n not in self.held)
             self._hold(free, now)
             return
-        waiter = Waiter(self._look(now), now)
+        waiter = Waiter(self._seen(now), now)
         self.line.append(waiter)
         self.waiters.append(waiter)
 
-    def _look(self, now: float) -> Seen:
+    def _seen(self, now: float) -> Seen:
         return Seen(
             position=len(self.line) + 1,
             held_for=[now - since for since in self.held.values()],
@@ -95,7 +95,7 @@ class Simulation:
             self.line.popleft()
 
 
-# --- The shapes --------------------------------------------------------------------------------
+# --- Load shapes -------------------------------------------------------------------------------
 
 
 def _steady(per_hour: float) -> Callable[[random.Random], Iterator[float]]:
@@ -116,14 +116,14 @@ def _on_the_hour(each: int, *, besides: float) -> Callable[[random.Random], Iter
 
 
 def _meetings(rng: random.Random) -> float:
-    """Booked for half an hour or an hour, most end a little before or after; some never begin."""
+    """Half an hour or an hour, give or take a few minutes; one in eight never takes place."""
     if rng.random() < 0.12:
         return rng.uniform(60, 600)
     return max(60.0, rng.choice((1800, 1800, 3600)) * rng.gauss(0.97, 0.12))
 
 
 def _calls(rng: random.Random) -> float:
-    return 20 + rng.lognormvariate(5.2, 0.9)  # around three minutes, some much longer
+    return 20 + rng.lognormvariate(5.2, 0.9)  # about three minutes, some much longer
 
 
 DAYS = (

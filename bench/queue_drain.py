@@ -1,7 +1,4 @@
-"""What it costs to give a freed slot to the next in line, with few and with many who wait.
-
-Run it by `python -m bench queue_drain`.
-"""
+"""The time to give a freed slot to the next bot in the queue, with few and with many waiting."""
 
 import time
 from statistics import median
@@ -44,9 +41,9 @@ def run() -> list[Row]:
 
 
 def _handovers(waiters: int) -> list[float]:
-    """Milliseconds from the word that a container has stopped until the next bot has its slot.
+    """Milliseconds from the confirmed stop of a container until the next bot has its slot.
 
-    The line is kept as long as it is: each round one leaves it and one joins it at the end.
+    The queue keeps its length: in each round one bot leaves it and one joins at the end.
     """
     _fill(waiters)
     return [_hand_over() for _ in range(ROUNDS)]
@@ -74,7 +71,7 @@ def _fill(waiters: int) -> None:
         cursor.execute("INSERT INTO slots_pool (platform, max_size) VALUES ('google-meet', 0)")
         cursor.execute(_SLOTS, {"count": SLOTS})
     _join_at_the_end(waiters + SLOTS)
-    # All slots are given out once, so that from here on one has to be freed for each waiter.
+    # Assign all slots: from here on each waiter needs a slot to become free.
     from pool.drain import drain
 
     assert len(drain("google-meet")) == SLOTS

@@ -1,7 +1,7 @@
-"""How good the estimate of a waiter's time is, beside the naive "position × 30 s".
+"""The error of the estimated wait, compared with the naive "position × 30 s".
 
-On simulated days (bench/queue_days.py): each bot that had to wait and got a slot is asked what it
-would have been told when it joined the line. Run it by `python -m bench queue_estimate`.
+Uses simulated days (bench/queue_days.py): for each bot that waited and got a slot, compares its
+wait with the estimate at the time it joined the queue.
 """
 
 import random
@@ -15,26 +15,26 @@ from bench.table import Row
 from pool.waiting.estimate import Measured, Outlook, PoolState
 
 SEEDS = (1, 2, 3)
-ASKED = 500
+SAMPLE = 500
 
 
 def run() -> list[Row]:
-    told = {day.name: _waits(day) for day in DAYS}
+    by_day = {day.name: _waits(day) for day in DAYS}
     return [
-        *(_compare(name, waits) for name, waits in told.items()),
-        _compare("all days", list(chain.from_iterable(told.values()))),
+        *(_compare(name, waits) for name, waits in by_day.items()),
+        _compare("all days", list(chain.from_iterable(by_day.values()))),
     ]
 
 
 def _waits(day: Day) -> list[tuple[Seen, float]]:
-    """What some of the day's waiters saw, and how long they waited in the end."""
+    """A sample of the day's waits: what was known at the start, and the actual seconds."""
     waits = [
         (waiter.seen, waiter.wait)
         for seed in SEEDS
         for waiter in Simulation(day, random.Random(seed)).run()
         if waiter.wait is not None
     ]
-    return random.Random(0).sample(waits, min(ASKED, len(waits)))
+    return random.Random(0).sample(waits, min(SAMPLE, len(waits)))
 
 
 def _compare(name: str, waits: list[tuple[Seen, float]]) -> Row:

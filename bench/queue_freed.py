@@ -1,10 +1,7 @@
-"""From a slot that is idle again to the next bot in it, with all of Botpool running.
+"""The time from an idle slot to the next bot in it, with all processes of Botpool running.
 
-Web server, worker and ticker are processes of their own, and the bots of a simulated Coolify end
-their meetings by the API. The times are the database's: the slot's transition to `idle` and the
-bot's event `DEPLOYING`.
-
-Run it by `python -m bench queue_freed`.
+The bots of a simulated Coolify end their meetings through the API. The times are from the
+database: the slot's transition to `idle` and the bot's event `DEPLOYING`.
 """
 
 import os
@@ -43,7 +40,7 @@ SHORT_MEETING = {
     "config": {"simulate": {"plan": "normal", "meetingSeconds": SPEED}},
 }
 
-# A slot that became idle after the last waiter was served waits for nobody, and has no next bot.
+# A slot that became idle after the queue was empty has no next bot and does not count.
 _WAITS = """
 SELECT extract(epoch FROM given.at - freed.at)::float8 * 1000
 FROM slots_slottransition AS freed
@@ -85,7 +82,7 @@ def _empty() -> None:
 
 
 def _enough_handovers(address: str, *, key: str) -> bool:
-    """Whether that many slots were freed; as long as not, keeps the line long."""
+    """Return whether enough slots became free; until then, keep the queue long."""
     for _ in range(LINE - QueueEntry.objects.count()):
         headers = {"Authorization": f"Bearer {key}"}
         requests.post(f"{address}/api/v1/bots", json=SHORT_MEETING, headers=headers, timeout=30)
@@ -103,7 +100,7 @@ def _coolify() -> Iterator[Simulator]:
 
 @contextmanager
 def _botpool(coolify: Simulator) -> Iterator[str]:
-    """The address of a Botpool that runs as `manage.py up` runs it."""
+    """Run `manage.py up` and yield its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     manage = str(Path(__file__).parent.parent / "manage.py")
@@ -134,5 +131,5 @@ def _botpool(coolify: Simulator) -> Iterator[str]:
 def _until(happened: Callable[[], bool], *, patience: float, pause: float) -> None:
     deadline = time.monotonic() + patience
     while not happened():
-        assert time.monotonic() < deadline, f"waited {patience:.0f} s in vain"
+        assert time.monotonic() < deadline, f"did not happen within {patience:.0f} s"
         time.sleep(pause)

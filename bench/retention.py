@@ -1,7 +1,7 @@
-"""A million bots of history: what it costs those who work, and how quickly it can be pruned.
+"""A million bots of history: how much it slows down daily work, and how fast it is pruned.
 
-The history is made by SQL, a year old, each bot with an event, a transition of its slot and a
-deployment. Beside each figure: the same on the same server with no history at all.
+The history is a year old and made with SQL: each bot has an event, a slot transition and a
+deployment. The reference of each figure is the same server without history.
 """
 
 import threading
@@ -86,14 +86,14 @@ def run() -> list[Row]:
 
 
 def _figures(client: Client, *, turn: int) -> dict[str, float]:
-    """Milliseconds."""
+    """The time of each operation in milliseconds."""
     count_history()
     return {
         "acquire+release": _acquire(turn),
         "list of bots in the API": _calls(client, "/api/v1/bots?limit=50"),
         **{f"page {page}": _calls(client, page) for page in PAGES},
         "scrape of /metrics": _calls(client, "/metrics"),
-        "one pass of counting": _quick(count_history),
+        "one update of the counters": _quick(count_history),
     }
 
 
@@ -103,7 +103,7 @@ def _acquire(turn: int) -> float:
 
 
 def _acquire_under_load(turn: int) -> float:
-    """With bots that no measurement before has used up."""
+    """Use bots that no earlier measurement has used."""
 
     def cycle(client: int, number: int) -> None:
         _cycle(turn * CLIENTS + client, number)
@@ -119,7 +119,7 @@ def _calls(client: Client, path: str) -> float:
 
 
 def _quick(call: Callable[[], None], *, calls: int = CALLS) -> float:
-    """The quickest fifth: what else runs on the machine adds to the others."""
+    """The 20th percentile in milliseconds: slower calls include other load on the machine."""
     times = []
     for _ in range(calls):
         begin = time.perf_counter()
@@ -169,9 +169,9 @@ def _pruning() -> list[Row]:
             met=ratio <= 3,
         ),
         Row(
-            figure="pruning, beside that load",
+            figure="pruning under that load",
             value=f"{deleted / seconds:,.0f} bots/s with their events",
-            reference="100 bots/s, more than any pool ends",
+            reference="100 bots/s, more than any pool produces",
             ratio=deleted / seconds / 100,
             aim="at least 1",
             met=deleted / seconds >= 100,
@@ -191,7 +191,7 @@ def _pruned_beside() -> Iterator[list[tuple[int, float]]]:
 
     count_history()
     thread = threading.Thread(target=work)
-    # Forked clients must not inherit a thread's connection in use: it opens its own.
+    # The thread opens its own connection: forked clients must not inherit one that is in use.
     thread.start()
     yield counts
     thread.join()

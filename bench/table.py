@@ -1,4 +1,4 @@
-"""One line for each figure: what was measured, beside what, and whether the aim was met."""
+"""The table of results: each figure with its reference and whether the aim was met."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """`ratio` is the figure against its reference; `aim` says in words what it should be."""
+    """`ratio` is the figure divided by its reference; `aim` is what it should be, in words."""
 
     figure: str
     value: str
