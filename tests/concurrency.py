@@ -1,4 +1,4 @@
-"""Work done at the same moment on real connections of its own."""
+"""Run jobs at the same moment, each on its own database connection."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ from django.db import connection
 
 
 def at_once(jobs: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Run all jobs in threads that start together; answers with results or exceptions."""
+    """Run all jobs in threads that start together; return their results or exceptions."""
     jobs = list(jobs)
     barrier = Barrier(len(jobs))
 

@@ -1,6 +1,6 @@
-"""A pytest plugin (-p tests.embedded) that gives the tests a throw-away PostgreSQL of their own.
+"""A pytest plugin (-p tests.embedded) that gives the tests their own throw-away PostgreSQL.
 
-It has to be there before Django's settings are read, which is earlier than any conftest.py.
+A conftest.py would be too late: Django reads its settings before.
 """
 
 import atexit
@@ -14,13 +14,13 @@ import pytest
 from botpool.runtime.postgres import server as postgres
 
 _data_dir = Path(tempfile.mkdtemp(prefix="botpool-test-"))
-_data_dir.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in
+_data_dir.chmod(0o755)  # when started as root, PostgreSQL runs as a different user
 
 for _name in [name for name in os.environ if name.startswith(("COOLIFY_", "BOT_IMAGE_", "MAX_"))]:
     del os.environ[_name]
 os.environ.pop("DATABASE_URL", None)
 os.environ["BOTPOOL_DATA_DIR"] = str(_data_dir)
-# Many tests are one long transaction, in which a busy machine may pause.
+# Many tests are one long transaction, and a busy machine may pause in it.
 os.environ["IDLE_TRANSACTION_LIMIT"] = "60000"
 _server = postgres.running(_data_dir, throw_away=True)
 _server.__enter__()

@@ -1,3 +1,5 @@
+"""Factories for the models."""
+
 from datetime import timedelta
 
 import factory
@@ -46,7 +48,7 @@ class QueueEntryFactory(DjangoModelFactory):
 
 
 class DeploymentFactory(DjangoModelFactory):
-    """Of a slot that is deploying for a bot."""
+    """A deployment of a slot that is deploying for a bot."""
 
     class Meta:
         model = Deployment

@@ -1,4 +1,4 @@
-"""The rules of the pool as queries: each answers with the rows that break it."""
+"""The rules of the pool as queries, each of which finds the rows that break it."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from slots.status import HELD, SlotStatus
 
 
 def broken_rules() -> list[str]:
-    """All rules are looked at in one snapshot, since bots may be changing meanwhile."""
+    """Check all rules in one database snapshot: bots may change meanwhile."""
     with transaction.atomic():
         if len(connection.atomic_blocks) == 1:
             with connection.cursor() as cursor:
@@ -52,7 +52,7 @@ def _slots():
         Slot.objects.filter(status=SlotStatus.BUSY).exclude(assigned_bot__status__in=RUNNING),
     )
     yield from _say(
-        "a slot holds a bot of another platform",
+        "a slot holds a bot of a different platform",
         Slot.objects.filter(status__in=HELD).exclude(assigned_bot__platform=F("platform")),
     )
     for row in Slot.objects.values("platform").annotate(slots=Count("id")):
@@ -62,28 +62,30 @@ def _slots():
 
 def _queue():
     yield from _say(
-        "a bot is in line and not QUEUED", QueueEntry.objects.exclude(bot__status=BotStatus.QUEUED)
+        "a bot is in the queue and not QUEUED",
+        QueueEntry.objects.exclude(bot__status=BotStatus.QUEUED),
     )
     yield from _say(
-        "a bot is QUEUED and not in line",
+        "a bot is QUEUED and not in the queue",
         Bot.objects.filter(status=BotStatus.QUEUED, queue_entry__isnull=True),
     )
 
 
 def _slot_history():
     for slot in Slot.objects.prefetch_related("transitions"):
-        told = sorted(slot.transitions.all(), key=lambda t: t.pk)
-        if not told:
+        history = sorted(slot.transitions.all(), key=lambda t: t.pk)
+        if not history:
             if slot.epoch:
-                yield f"a slot changed and nothing tells of it: {slot}"
+                yield f"a slot changed and has no history: {slot}"
             continue
-        if told[-1].to_status != slot.status or told[-1].epoch != slot.epoch:
-            yield f"a slot's history does not end where it is: {slot} {slot.status} {told[-1]}"
-        for before, after in pairwise(told):
+        last = history[-1]
+        if last.to_status != slot.status or last.epoch != slot.epoch:
+            yield f"a slot's history does not end in its status: {slot} {slot.status} {last}"
+        for before, after in pairwise(history):
             if before.to_status != after.from_status:
                 yield f"a slot's history has a gap: {before} then {after}"
             if after.epoch < before.epoch:
-                yield f"an epoch went back: {before.epoch} then {after.epoch} in {slot}"
+                yield f"an epoch decreased: {before.epoch} then {after.epoch} in {slot}"
     yield from _say(
         "two bots in one epoch of a slot",
         SlotTransition.objects.filter(to_status__in=HELD)
@@ -95,10 +97,10 @@ def _slot_history():
 
 def _bot_history():
     for bot in Bot.objects.exclude(events=None).prefetch_related("events"):
-        told = sorted(bot.events.all(), key=lambda e: e.pk)
-        if told[-1].to_status != bot.status:
-            yield f"a bot's history does not end where it is: {bot} {bot.status} {told[-1]}"
-        for before, after in pairwise(told):
+        history = sorted(bot.events.all(), key=lambda e: e.pk)
+        if history[-1].to_status != bot.status:
+            yield f"a bot's history does not end in its status: {bot} {bot.status} {history[-1]}"
+        for before, after in pairwise(history):
             if before.to_status != after.from_status:
                 yield f"a bot's history has a gap: {before} then {after}"
     yield from _say(

@@ -1,4 +1,4 @@
-"""What is logged while something happens, as the machines that read it get it."""
+"""Capture log lines as parsed JSON."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ class _Lines(logging.Handler):
 @contextmanager
 def log_lines() -> Iterator[list[dict[str, Any]]]:
     handler = _Lines()
-    # Ours do not pass on what they log.
+    # The project's loggers do not propagate, so a handler on the root logger would see nothing.
     loggers = [logging.getLogger(name) for name in (*OURS, "django.request")]
     for logger in loggers:
         logger.addHandler(handler)

@@ -1,4 +1,4 @@
-"""Botpool with a simulated Coolify and bots that call back, in one process."""
+"""Botpool, a simulated Coolify and its bots, in one process."""
 
 import time
 from collections.abc import Callable
@@ -48,10 +48,12 @@ class PoolUnderTest:
         tend_slots()
 
     def until(self, happened: Callable[[], Any], *, seconds: float = 60.0) -> Any:
-        """Tend the slots, as workers do, until it has happened."""
+        """Advance the slots, as workers do, until `happened` returns something true."""
         deadline = time.monotonic() + seconds
         while not (found := happened()):
-            assert time.monotonic() < deadline, f"it did not happen in time: {self.picture()}"
+            assert time.monotonic() < deadline, (
+                f"it did not happen within {seconds:g} s: {self.picture()}"
+            )
             self.tend()
             time.sleep(0.01)
         assert broken_rules() == []
@@ -77,7 +79,7 @@ class PoolUnderTest:
 
 
 def point_at(simulator: Simulator, *, public_url: str) -> dict[str, Any]:
-    """The settings with which Botpool drives this simulator."""
+    """The settings for a Botpool that uses this simulator."""
     plain = simulator.settings.tokens[0].plain
     return {
         "COOLIFY_API_URL": simulator.api_url,

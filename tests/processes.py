@@ -1,4 +1,4 @@
-"""Real processes of Botpool for tests: started, killed, and looked for afterwards."""
+"""Real processes of Botpool for tests: start them, kill them, and find those left over."""
 
 import itertools
 import os
@@ -19,21 +19,21 @@ import psutil
 import requests
 
 ROOT = Path(__file__).parent.parent
-PATIENCE = 120.0  # for a busy machine; nothing here takes a tenth of it otherwise
-PORTS = 2_000  # for each of the processes that run tests beside each other
+PATIENCE = 120.0  # for a busy machine; ten times what anything here usually takes
+PORTS = 2_000  # per pytest-xdist worker
 _turn = itertools.count(random.SystemRandom().randrange(PORTS))
 
 
 def wait_until(happened: Callable[[], object], *, what: str, timeout: float = PATIENCE) -> None:
     deadline = time.monotonic() + timeout
     while not happened():
-        assert time.monotonic() < deadline, f"waited {timeout:.0f} s in vain: {what}"
+        assert time.monotonic() < deadline, f"did not happen within {timeout:.0f} s: {what}"
         time.sleep(0.05)
 
 
 @contextmanager
 def new_data_dir() -> Iterator[Path]:
-    """A data directory that PostgreSQL's own account can reach."""
+    """A data directory that PostgreSQL's user can read; fails if it leaves processes behind."""
     directory = Path(tempfile.mkdtemp(prefix="botpool-test-"))
     directory.chmod(0o755)
     try:
@@ -48,7 +48,7 @@ def new_data_dir() -> Iterator[Path]:
 
 
 def processes_of(data_dir: Path) -> list[psutil.Process]:
-    """All that was started for this data directory, by whomever, and is no zombie."""
+    """All processes that use this data directory, except zombies."""
     return [process for process in psutil.process_iter() if _belongs_to(process, data_dir)]
 
 
@@ -63,7 +63,7 @@ def _belongs_to(process: psutil.Process, data_dir: Path) -> bool:
 
 
 def wait_until_nothing_is_left(data_dir: Path) -> list[str]:
-    """What is left although it had time enough to end; an empty list is what one wants."""
+    """Wait for the processes of this data directory; describe those that do not end."""
     deadline = time.monotonic() + PATIENCE
     while left := processes_of(data_dir):
         if time.monotonic() > deadline:
@@ -76,19 +76,21 @@ def _describe(process: psutil.Process) -> str:
     with suppress(psutil.NoSuchProcess):
         words = " ".join(process.cmdline()[-3:])
         return f"{process.pid} of {process.ppid()}, {process.status()}: {words}"
-    return f"{process.pid}, which has just ended"
+    return f"{process.pid}, which has ended since"
 
 
 def environment(data_dir: Path, **variables: str) -> dict[str, str]:
-    # Nor the limit for tests that are one long transaction: these processes have the product's.
-    ours = ("DATABASE_URL", "IDLE_TRANSACTION_LIMIT")
-    kept = {name: value for name, value in os.environ.items() if name not in ours}
+    # IDLE_TRANSACTION_LIMIT was raised for the tests; these processes get the product's default.
+    dropped = ("DATABASE_URL", "IDLE_TRANSACTION_LIMIT")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return {**kept, "BOTPOOL_DATA_DIR": str(data_dir), **variables}
 
 
 def free_port() -> int:
-    """One that nobody takes before it is used: below those that the system gives to whoever asks
-    for any, and of no other process that runs tests."""
+    """A port that stays free until it is used.
+
+    It is below the range that the system assigns from, and no other test worker uses it.
+    """
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     first = 12_000 + PORTS * (number % 10)
     while True:
@@ -98,7 +100,7 @@ def free_port() -> int:
 
 
 class Program:
-    """`manage.py …` in a session of its own, as in a terminal, with its output kept."""
+    """`manage.py …` in its own session, as in a terminal; `lines` holds its output."""
 
     def __init__(self, *words: str, env: dict[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -163,7 +165,7 @@ class Up(Program):
         wait_until(self.is_ready, what="/readyz says 200")
 
     def part(self, word: str) -> psutil.Process | None:
-        """The leader of the part whose command line has this word."""
+        """The child process whose command line contains this word."""
         with suppress(psutil.NoSuchProcess):
             for child in psutil.Process(self.process.pid).children():
                 if word in " ".join(child.cmdline()):

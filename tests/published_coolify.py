@@ -1,4 +1,4 @@
-"""Coolify's published OpenAPI, corrected where it is known to be wrong, to hold traffic against."""
+"""Check requests and answers against Coolify's published OpenAPI document, with corrections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coolify.simulator.messages import Answer, Request
 
 PUBLISHED = Path(__file__).parents[2] / "shared" / "coolify" / "openapi-subset.json"
 DOCUMENT = "urn:coolify"
-# Answers that the description forgets almost everywhere.
+# Status codes that the document omits almost everywhere.
 UNDESCRIBED = {403, 404, 405, 409, 422, 429, 500, 502, 503}
 REFUSED_BY_PATCH = (
     "project_uuid",
@@ -25,7 +25,7 @@ REFUSED_BY_PATCH = (
     "github_app_uuid",
     "destination_uuid",
 )
-FORGOTTEN_OF_VARIABLES = {
+MISSING_VARIABLE_FIELDS = {
     "is_runtime": {"type": "boolean"},
     "is_buildtime": {"type": "boolean"},
     "comment": {"type": "string", "nullable": True},
@@ -33,7 +33,7 @@ FORGOTTEN_OF_VARIABLES = {
 
 
 class PublishedCoolify:
-    """Says what in a request or an answer is not as Coolify describes it."""
+    """Finds what in a request or an answer contradicts the published document."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = with_nulls(corrected(copy.deepcopy(document)))
@@ -78,7 +78,7 @@ class PublishedCoolify:
         }
         unknown = [f"query {name} is unknown" for name in request.query if name not in known]
         wrong = [
-            f"query {name}={value} is no {known[name]['type']}"
+            f"query {name}={value} is not of type {known[name]['type']}"
             for name, value in request.query.items()
             if name in known and not fits_type(value, known[name]["type"])
         ]
@@ -92,7 +92,7 @@ class PublishedCoolify:
         try:
             body = json.loads(request.body)
         except ValueError:
-            return ["the body is no JSON"]
+            return ["the body is not JSON"]
         place = [*pointer, "requestBody", "content", "application/json", "schema"]
         return self._check(body, place)
 
@@ -157,7 +157,7 @@ def correct_history(operation: dict[str, Any]) -> None:
 
 
 def allow_indexed_object(operation: dict[str, Any]) -> None:
-    """The list may come as an object keyed by index."""
+    """Coolify may return the list as an object keyed by index."""
     content = operation["responses"]["200"]["content"]["application/json"]
     items = content["schema"]["items"]
     indexed = {"type": "object", "patternProperties": {r"^\d+$": items}, "minProperties": 1}
@@ -167,7 +167,7 @@ def allow_indexed_object(operation: dict[str, Any]) -> None:
 
 
 def add_variable_fields(schema: dict[str, Any]) -> None:
-    schema["properties"] |= copy.deepcopy(FORGOTTEN_OF_VARIABLES)
+    schema["properties"] |= copy.deepcopy(MISSING_VARIABLE_FIELDS)
     schema["additionalProperties"] = False
 
 
@@ -177,7 +177,7 @@ def body_schema(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_nulls(node: Any) -> Any:
-    """`nullable: true` means nothing in OpenAPI 3.1, though it is meant."""
+    """Translate `nullable: true`, which has no meaning in OpenAPI 3.1."""
     if isinstance(node, list):
         return [with_nulls(each) for each in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""Bots that wait, slots that come free: the parts of which tests of the queue are made."""
+"""Helpers for tests of the queue: request bots, free slots, let time pass."""
 
 from datetime import timedelta
 
@@ -22,13 +22,13 @@ def ask(platform=Platform.GOOGLE_MEET, **changes):
 
 
 def pool_of(settings, size, *platforms):
-    """Set the size of the named pools, or of all."""
+    """Set the size of the named pools, or of all; the other pools get size 0."""
     sizes = dict.fromkeys(platforms or Platform.values, size)
     settings.MAX_POOL_SIZES = {**dict.fromkeys(Platform.values, 0), **sizes}
 
 
 def leave(bot):
-    """The bot gives back its slot, which is stopped at once."""
+    """Cancel the bot and confirm the stop of its slot."""
     give_up = Outcome(BotStatus.CANCELLED, "Not needed any more", "test")
     slot = get_slot_for_bot(bot)
     assert release_bot_from_slot(slot, give_up)
@@ -45,19 +45,19 @@ def statuses(*bots):
 
 
 def line(platform=Platform.GOOGLE_MEET):
-    """Who waits, in order."""
+    """The waiting bots, in order."""
     entries = QueueEntry.objects.filter(platform=platform).order_by("turn", "id")
     return [entry.bot for entry in entries.select_related("bot")]
 
 
 def served_in_order():
-    """The ids of all bots that got a slot, in the order in which they got it."""
+    """The ids of all bots that got a slot, in order of assignment."""
     given = SlotTransition.objects.filter(to_status="deploying").order_by("id")
     return list(given.values_list("bot_id", flat=True))
 
 
 def time_passes(bot, **how_much):
-    """Let a waiter have waited for longer than it has."""
+    """Move a waiting bot's times back, as if it had waited longer."""
     ago = timedelta(**how_much)
     bot.refresh_from_db()
     entry = QueueEntry.objects.get(bot=bot)
@@ -96,7 +96,7 @@ WHERE correlation_id = 'many'
 
 
 def many_wait(count):
-    """Bots in line as so many requests would leave them, made in two statements."""
+    """Queue many bots with two SQL statements, as that many requests would."""
     with connection.cursor() as cursor:
         cursor.execute(_MANY_BOTS, {"count": count, "address": ADDRESS})
         cursor.execute(_MANY_ENTRIES)

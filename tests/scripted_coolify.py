@@ -1,4 +1,4 @@
-"""A tiny HTTP server that answers what a test tells it to, and remembers what it was asked."""
+"""A small HTTP server that sends the answers a test gives it and records the requests."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Scripted:
-    """One answer: `body` is sent as JSON unless it is bytes."""
+    """An answer; `body` is sent as JSON unless it is bytes."""
 
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
-    # Writes the answer by itself, for answers that are broken.
+    # Writes the answer itself, to send a broken one.
     act: Callable[[BaseHTTPRequestHandler], None] | None = None
 
 
@@ -43,7 +43,7 @@ class ScriptedCoolify:
         self.url = f"http://127.0.0.1:{server.server_port}/api/v1"
 
     def answers(self, body: Any = None, *, status: int = 200, **headers: str) -> None:
-        """Adds an answer; the last one is repeated for ever."""
+        """Add an answer; the last one is repeated."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self._answers.append(Scripted(status=status, body=body, headers=named))
 
@@ -51,7 +51,7 @@ class ScriptedCoolify:
         self._answers.append(Scripted(act=act))
 
     def breaks_off(self) -> None:
-        """Reads the request and hangs up."""
+        """Read the request and close the connection."""
         self.acts(_hang_up)
 
     def next_answer(self) -> Scripted:
@@ -116,6 +116,6 @@ def _handler(scripted: ScriptedCoolify) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PATCH = do_DELETE = _serve
 
         def log_message(self, *args: Any) -> None:
-            """Quiet: the tests look at `asked`."""
+            """Log nothing: tests use `asked`."""
 
     return Handler

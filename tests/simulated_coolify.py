@@ -1,4 +1,4 @@
-"""A simulated Coolify for tests, and a Botpool for its bots to call."""
+"""A simulated Coolify for tests, and a fake Botpool for its bots to call."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from coolify.simulator.settings import (
 from coolify.simulator.simulator import Simulator
 
 IMAGE = "registry.example/bot"
-NEVER = 1e9  # seconds at the simulator's clock: longer than any test
+NEVER = 1e9  # seconds on the simulator's clock: longer than any test
 
 
 @contextmanager
 def simulated_coolify(**settings: Any) -> Iterator[Simulator]:
-    """A thousand times as fast as Coolify and without its limits, unless the test says else."""
+    """By default, a thousand times as fast as Coolify and without rate or restart limits."""
     unlimited = {"speed": 1000, "rate_limit": None, "max_restart_count": 0}
     with Simulator(Settings(**unlimited | settings)) as simulator:
         yield simulator
@@ -39,13 +39,13 @@ def simulated_coolify(**settings: Any) -> Iterator[Simulator]:
 def wait_until(condition: Callable[[], Any], *, seconds: float = 30.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, f"it did not happen within {seconds:g} s"
         time.sleep(0.01)
     return found
 
 
 class PlainApi:
-    """Coolify's API without a client in between, and its control path beside it."""
+    """Plain HTTP calls to the simulator's API, and its control path."""
 
     def __init__(self, simulator: Simulator, token: str = DEFAULT_TOKEN) -> None:
         self.simulator = simulator
@@ -92,7 +92,7 @@ class PlainApi:
         return str(self.get(f"/applications/{uuid}").json()["status"])
 
     def run(self, uuid: str, **query: Any) -> str:
-        """Starts it and waits until it is deployed."""
+        """Start the application and wait until it is deployed."""
         deployment = self.start(uuid, **query)
         wait_until(lambda: self.deployment_status(deployment) == "finished")
         return str(deployment)
@@ -127,7 +127,7 @@ def new_application(**fields: Any) -> dict[str, Any]:
 
 @dataclass
 class BotCalls:
-    """What bots told, and what they are answered."""
+    """The calls of bots, and the answers they get."""
 
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
@@ -163,7 +163,7 @@ class BotCalls:
 
 @contextmanager
 def listening_botpool() -> Iterator[BotCalls]:
-    """A real HTTP server with Botpool's API for bots."""
+    """A real HTTP server that fakes Botpool's bot API."""
     calls = BotCalls()
 
     class Handler(BaseHTTPRequestHandler):
@@ -174,14 +174,14 @@ def listening_botpool() -> Iterator[BotCalls]:
             body = json.loads(self.rfile.read(length) or b"null")
             calls.calls.append((self.command, self.path, body))
             calls.tokens.add(self.headers.get("Authorization", ""))
-            told: dict[str, Any] = {"shouldLeave": calls.should_leave}
+            reply: dict[str, Any] = {"shouldLeave": calls.should_leave}
             if self.command == "GET":
-                told = {
+                reply = {
                     "id": calls.answer_as,
                     "config": calls.config,
                     "released": calls.released,
                 }
-            content = json.dumps(told).encode()
+            content = json.dumps(reply).encode()
             self.send_response(calls.status)
             self.send_header("Content-Length", str(len(content)))
             self.send_header("Connection", "close")

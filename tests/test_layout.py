@@ -1,4 +1,4 @@
-"""The shape of the code: what import-linter does not check."""
+"""Rules about the layout of the code that import-linter does not check."""
 
 import ast
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def modules() -> Iterator[Path]:
         yield from sorted((ROOT / name).rglob("*.py"))
 
 
-def imports_within_functions(source: str) -> list[str]:
+def imports_in_functions(source: str) -> list[str]:
     functions = (
         node
         for node in ast.walk(ast.parse(source))
@@ -38,17 +38,17 @@ def imports_within_functions(source: str) -> list[str]:
     return found
 
 
-def test_no_function_imports_one_of_our_packages():
-    found = {str(path): imports_within_functions(path.read_text()) for path in modules()}
+def test_no_function_imports_a_package_of_the_project():
+    found = {str(path): imports_in_functions(path.read_text()) for path in modules()}
     assert {path: names for path, names in found.items() if names} == {}
 
 
-def test_an_import_within_a_function_is_noticed():
+def test_an_import_in_a_function_is_found():
     source = "def f():\n    from slots.models import Slot\n    import coolify.client, json\n"
-    assert imports_within_functions(source) == ["slots.models", "coolify.client"]
+    assert imports_in_functions(source) == ["slots.models", "coolify.client"]
 
 
-def test_no_folder_has_more_than_about_a_dozen_modules():
+def test_no_folder_has_too_many_modules():
     folders = {path.parent for path in modules() if "migrations" not in path.parts}
     sizes = {
         str(folder.relative_to(ROOT)): sum(p.name != "__init__.py" for p in folder.glob("*.py"))
@@ -58,6 +58,6 @@ def test_no_folder_has_more_than_about_a_dozen_modules():
 
 
 @pytest.mark.parametrize("package", list(packages()), ids=lambda path: str(path.relative_to(ROOT)))
-def test_each_package_says_what_lives_in_it(package: Path):
+def test_each_package_has_a_docstring(package: Path):
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
-    assert docstring, "say in a line or two what lives here, and what may not"
+    assert docstring, "add a docstring: what belongs in this package, and what does not"

@@ -424,7 +424,7 @@ def request(method, path, **more):
         (
             request("POST", "/applications/x/start", query={"force": "maybe"}),
             Answer(200, {}),
-            "no boolean",
+            "is not of type boolean",
         ),
         (
             request("PATCH", "/applications/x", body=b'{"server_uuid": "y"}'),
