@@ -40,7 +40,7 @@ SHORT_MEETING = {
     "config": {"simulate": {"plan": "normal", "meetingSeconds": SPEED}},
 }
 
-# A slot that became idle after the queue was empty has no next bot and does not count.
+# A slot that becomes idle while the queue is empty has no next bot and does not count.
 _WAITS = """
 SELECT extract(epoch FROM given.at - freed.at)::float8 * 1000
 FROM slots_slottransition AS freed

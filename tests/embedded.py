@@ -1,6 +1,6 @@
 """A pytest plugin (-p tests.embedded) that gives the tests their own throw-away PostgreSQL.
 
-A conftest.py would be too late: Django reads its settings before.
+A conftest.py would be too late: Django's settings are read before it.
 """
 
 import atexit

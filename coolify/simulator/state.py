@@ -32,7 +32,7 @@ class StateUnreadable(Exception):
 
 
 class StateFile:
-    """Saves the world soon after each change and once more at the stop."""
+    """Saves the world soon after each change and once more when it stops."""
 
     def __init__(self, *, world: World, path: Path) -> None:
         self._world = world
@@ -84,11 +84,11 @@ class StateFile:
 
 
 def replace_file(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     # Readable by the owner only: the environment variables contain the bots' tokens.
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
-    beside.replace(path)
+    temporary.replace(path)
 
 
 def snapshot(world: World) -> dict[str, Any]:

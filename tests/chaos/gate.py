@@ -2,7 +2,7 @@
 
 It runs as its own process, and signals break it. SIGSTOP freezes it: packets vanish silently.
 SIGKILL resets every connection. SIGUSR1 makes it slow until SIGUSR2. With `--patience` it is a
-load balancer: it skips a server that does not answer in time for a while.
+load balancer: a server that does not answer in time is skipped for a while.
 """
 
 import argparse

@@ -52,7 +52,7 @@ class Member:
         return []
 
     def kill(self) -> None:
-        """Kill the whole family. Stop it first: no member may start another process meanwhile."""
+        """Kill the whole family, stopped first: none of its processes may start another one."""
         send(signal.SIGSTOP, self.family())
         send(signal.SIGKILL, self.family())
 

@@ -42,7 +42,7 @@ class DeploymentRoutes:
 
     def listing(self, request: Request) -> Answer:
         rows = [as_json(each) for each in self._world.active_deployments()]
-        if rows and self._world.settings.deployments_as_object:  # PHP encodes no rows as a list
+        if rows and self._world.settings.deployments_as_object:  # PHP encodes an empty one as []
             return ok({str(index): row for index, row in enumerate(rows)})
         return ok(rows)
 
