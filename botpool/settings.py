@@ -1,4 +1,4 @@
-"""All settings, from the environment only. README.md explains those that most will set."""
+"""All settings, read from the environment only. README.md explains the important ones."""
 
 import json
 import re
@@ -14,14 +14,14 @@ from core import environment as env
 BASE_DIR = env.BASE_DIR
 DATA_DIR = env.data_dir()
 
-# --- Who may reach it, and under which address -----------------------------------------------
+# --- Hosts and HTTPS -------------------------------------------------------------------------
 
 DEBUG = env.flag("DEBUG", False)
-# A text of several words is a hint or an example that was taken for the value.
+# Reject placeholder secrets: a value with spaces is a hint or an example.
 SECRET_KEY = env.secret(
     "SECRET_KEY",
     valid=lambda key: not re.search(r"\s", key),
-    allowed="random characters without spaces, such as `openssl rand -hex 32` prints",
+    allowed="random characters without spaces, such as the output of `openssl rand -hex 32`",
 ) or read_or_make(DATA_DIR / "secret_key")
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 
@@ -39,7 +39,7 @@ ALLOWED_HOSTS = [
 HTTPS = PUBLIC_URL.startswith("https://")
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
-# The proxies whose word on a client's address counts; ops/gunicorn.conf.py trusts the same ones.
+# Proxies that are trusted to name the client's address, also by ops/gunicorn.conf.py.
 FORWARDED_ALLOW_IPS = env.words(
     "FORWARDED_ALLOW_IPS",
     ["127.0.0.1"],
@@ -47,8 +47,7 @@ FORWARDED_ALLOW_IPS = env.words(
     allowed="addresses and networks of proxies, such as 127.0.0.1,10.0.0.0/8, or *",
 )
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
-# For this host alone: what else its domain holds, and whether browsers are to know it by heart, is
-# for its owner to say, so `check --deploy` does not ask for subdomains (W005) and preload (W021).
+# This host only. Subdomains (W005) and preloading (W021) are for the owner of the domain to decide.
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SESSION_COOKIE_SECURE = HTTPS
@@ -65,15 +64,16 @@ EMBEDDED_POSTGRES = not DATABASE_URL
 
 def _database_from_url(url: str) -> dict:
     allowed = (
-        "postgres://user:password@host:port/name (SQLite and others are not supported), special "
-        "characters of the password percent-encoded: / as %2F, # as %23, ? as %3F, @ as %40"
+        "postgres://user:password@host:port/name (SQLite and others are not supported), with "
+        "special characters in the password percent-encoded: / as %2F, # as %23, ? as %3F, "
+        "@ as %40"
     )
     wrong = env.WrongValue("DATABASE_URL", allowed, secret=True)
     if not url.startswith(("postgres://", "postgresql://")):
         raise wrong
     try:
         parts = urlsplit(url)
-        # The password was cut at its / or #, and what was before it is no host and port.
+        # An @ that late means that the URL was cut at a / # or ? inside the password.
         rest = parts.path + parts.fragment
         if "@" in rest or ("@" in parts.query and "@" not in parts.netloc):
             raise wrong
@@ -82,9 +82,9 @@ def _database_from_url(url: str) -> dict:
         raise wrong from None
 
 
-# A server that accepts and says nothing, or is cut off, holds nobody up for longer. Seconds, but
-# the last, in milliseconds: how long what we sent may stay without an acknowledgement.
-_PATIENCE = {
+# Give up on a server that accepts a connection but never answers, or that is cut off. Seconds,
+# except for the last: milliseconds that sent data may stay unacknowledged.
+_TIMEOUTS = {
     "connect_timeout": 5,
     "keepalives_idle": 15,
     "keepalives_interval": 5,
@@ -100,14 +100,14 @@ _database: dict = (
 DATABASES = {
     "default": {
         **_database,
-        "OPTIONS": {**_PATIENCE, **_database.get("OPTIONS", {})},
+        "OPTIONS": {**_TIMEOUTS, **_database.get("OPTIONS", {})},
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        # They outlive their transaction, and with PgBouncer in transaction mode their session.
+        # Server-side cursors can outlive their transaction, which PgBouncer does not support.
         "DISABLE_SERVER_SIDE_CURSORS": True,
     }
 }
-# Longer than any of ours pauses between two statements; a frozen process holds its locks so long.
+# Our transactions never pause this long. It is also how long a frozen process keeps its locks.
 IDLE_TRANSACTION_LIMIT = env.milliseconds("IDLE_TRANSACTION_LIMIT", 10_000)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -115,7 +115,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 
 def _simulator() -> dict[str, str]:
-    """Where `manage.py up` started the simulator, so that commands in another shell find it."""
+    """The simulator that `manage.py up` started, for commands in other shells."""
     try:
         return json.loads((DATA_DIR / "simulator.json").read_text())
     except (OSError, ValueError):
@@ -144,7 +144,7 @@ _PLATFORMS = ("google-meet", "teams", "zoom")
 
 
 def _for_each_platform(prefix: str) -> dict[str, str]:
-    """The names of the variables with this prefix, by platform."""
+    """Map platforms to variables with this prefix; other names with the prefix are an error."""
     names = {platform: prefix + platform.upper().replace("-", "_") for platform in _PLATFORMS}
     env.refuse_others(prefix, list(names.values()))
     return names
@@ -169,7 +169,7 @@ SLOT_NAME_PREFIX = env.matching(
     "SLOT_NAME_PREFIX",
     "pool",
     valid=lambda prefix: bool(re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", prefix)),
-    allowed="1 to 40 lower-case letters, digits and dashes, beginning with a letter or digit",
+    allowed="1 to 40 lower-case letters, digits and dashes, starting with a letter or digit",
 )
 MAX_POOL_SIZE = env.number("MAX_POOL_SIZE", 100, low=0, high=10_000)
 MAX_POOL_SIZES = {
@@ -182,8 +182,8 @@ DEFAULT_QUEUE_TIMEOUT = env.milliseconds("DEFAULT_QUEUE_TIMEOUT", 300_000)
 if DEFAULT_QUEUE_TIMEOUT > MAX_QUEUE_TIMEOUT:
     raise env.WrongValue("DEFAULT_QUEUE_TIMEOUT", "at most MAX_QUEUE_TIMEOUT")
 POLL_INTERVAL = env.milliseconds("POLL_INTERVAL", 1_000)
-# Ageing: how much waiting one step of priority is worth. With 2 s a waiter of priority 100 goes
-# ahead of newcomers of priority 0 after 200 s; with a day priority is strict.
+# Ageing: how much waiting outweighs one step of priority. At 2 s, a bot with priority 100 overtakes
+# newcomers with priority 0 once it has waited for 200 s. At one day, priority is strict.
 QUEUE_AGEING = env.milliseconds("QUEUE_AGEING", 2_000)
 
 DEPLOY_TIMEOUT = env.milliseconds("DEPLOY_TIMEOUT", 25 * 60_000)
@@ -192,33 +192,33 @@ DEPLOY_GRACE_PERIOD = env.milliseconds("DEPLOY_GRACE_PERIOD", 3 * 60_000)
 DEPLOY_STUCK_AFTER = env.milliseconds("DEPLOY_STUCK_AFTER", 30 * 60_000)
 MAX_CONCURRENT_DEPLOYMENTS = env.number("MAX_CONCURRENT_DEPLOYMENTS", 0, low=0, high=1_000)
 MAX_PLACEMENTS = 1 + env.number("MAX_REPLACEMENTS", 2, low=0, high=20)
-# How long an image is taken to lie on its server after its last use; under a moving tag, such
-# as `latest`, after its last pull.
+# How long an image counts as warm after its last use. For a moving tag, such as `latest`: after
+# its last pull.
 IMAGE_WARM_FOR = env.milliseconds("IMAGE_WARM_FOR", 12 * 3_600_000, high=30 * 86_400_000)
 # A start is looked at once it should be over, a stop sooner while a bot waits for the slot.
 EXPECTED_START = env.milliseconds("EXPECTED_START", 60_000, low=0)
 WATCH_INTERVAL = env.milliseconds("WATCH_INTERVAL", 5_000)
-# How long Coolify must have shown a stopped container, where it was not seen to stop.
+# How long Coolify must report a stopped container if we did not observe it stopping.
 STOP_CONFIRM_AFTER = env.milliseconds("STOP_CONFIRM_AFTER", 75_000)
 STOP_RETRY_AFTER = env.milliseconds("STOP_RETRY_AFTER", 60_000)
 STOP_MAX_ATTEMPTS = env.number("STOP_MAX_ATTEMPTS", 10, low=1, high=1_000)
 HEARTBEAT_TIMEOUT = env.milliseconds("HEARTBEAT_TIMEOUT", 5 * 60_000)
 RECONCILE_INTERVAL = env.milliseconds("RECONCILE_INTERVAL", 30_000)
 RECONCILE_LOCK_TTL = env.milliseconds("RECONCILE_LOCK_TTL", 5_000)
-# A pass that would touch more of the held slots than this, and more than two, touches none.
+# A pass that would affect a larger share of the held slots, and more than two, affects none.
 RECONCILE_MAX_PERCENT = env.number("RECONCILE_MAX_PERCENT", 20, low=0, high=100)
-# How long Coolify must have shown it without a break; its statuses may be a minute old. Against a
-# bot it has to last longer than a gap of ours explains its silence, 120 s (hearing.py).
+# How long Coolify must report a problem without a break; its statuses can be a minute old. Before
+# a repair that ends a bot, it must last longer than our own gaps can explain: 120 s (hearing.py).
 CONTAINER_EVIDENCE = env.milliseconds("CONTAINER_EVIDENCE", 75_000)
-# A longer time in which Botpool was not seen to hear its bots starts their clocks afresh; 90 s.
+# A longer gap in which Botpool may not have heard its bots restarts their clocks. Default: 90 s.
 HEARING_GAP = env.milliseconds("HEARING_GAP", max(1, int(HEARTBEAT_TIMEOUT.total_seconds() * 300)))
 PENDING_LOST_AFTER = env.milliseconds("PENDING_LOST_AFTER", 60_000)
 STOP_STUCK_AFTER = env.milliseconds("STOP_STUCK_AFTER", 30 * 60_000)
 RECOVERY_ATTEMPTS = env.number("RECOVERY_ATTEMPTS", 3, low=0, high=100)
-# Before the first attempt; four times as long before each further one.
+# Before the first attempt; each further pause is four times as long.
 RECOVERY_PAUSE = env.milliseconds("RECOVERY_PAUSE", 60_000)
 ORPHAN_KEPT_FOR = env.milliseconds("ORPHAN_KEPT_FOR", 3_600_000, high=365 * 86_400_000)
-# The texts in Coolify's own list: a state that lasts less is not worth a call.
+# A state that does not last this long is not worth a call to update its description.
 DESCRIPTION_INTERVAL = env.milliseconds("DESCRIPTION_INTERVAL", 15_000)
 DESCRIPTION_SETTLED_AFTER = env.milliseconds("DESCRIPTION_SETTLED_AFTER", 45_000, low=0)
 SERVER_INTERVAL = env.milliseconds("SERVER_INTERVAL", 10 * 60_000)
@@ -230,13 +230,13 @@ LOCK_RETRY_JITTER = env.milliseconds("LOCK_RETRY_JITTER", 100, low=0)
 
 # --- The API ---------------------------------------------------------------------------------
 
-# Calls a minute with one key; 0 is no limit.
+# Calls per minute and key; 0 means no limit.
 API_RATE_LIMIT = env.number("API_RATE_LIMIT", 6_000, low=0, high=10_000_000)
-# A part of an address, so it takes what stands for itself there.
+# Part of a URL path, so only characters that need no escaping there.
 COOLIFY_WEBHOOK_SECRET = env.secret(
     "COOLIFY_WEBHOOK_SECRET",
     valid=lambda secret: bool(re.fullmatch(r"(?!\.{1,2}$)[\w.~+=!$&'()*,;:@-]+", secret, re.A)),
-    allowed="letters, digits and -._~+=!$&'()*,;:@ only, such as `openssl rand -hex 32` prints",
+    allowed="letters, digits and -._~+=!$&'()*,;:@ only, such as from `openssl rand -hex 32`",
 ) or read_or_make(DATA_DIR / "coolify_webhook_secret")
 WEBHOOK_ALLOW_PRIVATE = env.flag("WEBHOOK_ALLOW_PRIVATE", False)
 WEBHOOK_INTERVAL = env.milliseconds("WEBHOOK_INTERVAL", 1_000)
@@ -258,7 +258,7 @@ Q_CLUSTER = {
     "save_limit": -1,
     "poll": 0.2,
     "catch_up": False,
-    "scheduler": False,  # the ticker does this, in intervals of seconds
+    "scheduler": False,  # the ticker does this, at intervals of seconds
     **(
         {"redis": REDIS_URL}
         if REDIS_URL
@@ -271,30 +271,30 @@ WORKER_HEARTBEAT_INTERVAL = env.milliseconds("WORKER_HEARTBEAT_INTERVAL", 5_000)
 WORKER_SILENCE_LIMIT = env.milliseconds("WORKER_SILENCE_LIMIT", 30_000)
 SAMPLE_INTERVAL = env.milliseconds("SAMPLE_INTERVAL", 20_000)
 
-# --- What is kept, and for how long ------------------------------------------------------------
+# --- Retention -------------------------------------------------------------------------------
 
 PRUNE_INTERVAL = env.milliseconds("PRUNE_INTERVAL", 10 * 60_000)
-# Rows in one transaction of pruning: few enough that nobody notices.
+# Rows deleted in one transaction; few enough not to delay other queries.
 PRUNE_BATCH = env.number("PRUNE_BATCH", 1_000, low=1, high=100_000)
-# A bot that has ended, with its history, its webhook and the names of its request: its
-# Idempotency-Key is new again afterwards.
+# Ended bots with their history, webhook and request names. Afterwards, their Idempotency-Key can
+# be used again.
 KEEP_BOTS = env.days("KEEP_BOTS_DAYS", 90)
-# The history of slots and their deployments; that of a bot which has not ended stays in any case.
+# History of slots and deployments. A bot that has not ended keeps its history in any case.
 KEEP_TRANSITIONS = env.days("KEEP_TRANSITIONS_DAYS", 90)
 KEEP_DEPLOYMENTS = env.days("KEEP_DEPLOYMENTS_DAYS", 90)
-# What the reconciler did; what passed by itself is kept for a day.
+# Findings that led to a repair. Those that passed by themselves are kept for a day.
 KEEP_FINDINGS = env.days("KEEP_FINDINGS_DAYS", 30)
-# The log of deliveries that are over.
+# Finished deliveries.
 KEEP_WEBHOOK_DELIVERIES = env.days("KEEP_WEBHOOK_DELIVERIES_DAYS", 30)
 KEEP_TASK_RESULTS = env.days("KEEP_TASK_RESULTS_DAYS", 7)
-# What operators did by hand.
+# The audit of operators' actions.
 KEEP_OPERATOR_ACTIONS = env.days("KEEP_OPERATOR_ACTIONS_DAYS", 365)
 
 # --- Metrics ---------------------------------------------------------------------------------
 
-# If set, /metrics is answered only to those who send it as a Bearer token.
+# If set, /metrics requires it as a Bearer token.
 METRICS_TOKEN = env.text("METRICS_TOKEN")
-# How often history is counted into the counters of /metrics.
+# How often new history is added to the counters of /metrics.
 COUNT_INTERVAL = env.milliseconds("COUNT_INTERVAL", 15_000)
 
 # --- Django ----------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_htmx",
     "django_q",
-    "ninja",  # its pages and scripts for /api/v1/docs
+    "ninja",  # templates and scripts of /api/v1/docs
 ]
 MIDDLEWARE = [
     "botpool.middleware.CorrelationMiddleware",
@@ -365,10 +365,10 @@ LANGUAGE_CODE = "en"
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
-with suppress(OSError):  # WhiteNoise warns when it is missing; a read-only disk is no fault
+with suppress(OSError):  # WhiteNoise warns if it is missing; a read-only disk is fine
     STATIC_ROOT.mkdir(parents=True, exist_ok=True)
 STATICFILES_DIRS = [BASE_DIR / "static"]
-WHITENOISE_USE_FINDERS = True  # no collectstatic needed to start
+WHITENOISE_USE_FINDERS = True  # starts without collectstatic
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
 # --- Logs ------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ LOGGING = {
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
-        # Answered with 400; scanners of the internet are no error of ours.
+        # Internet scanners. They get a 400, which is not worth a log line.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.request": {"filters": ["without_traceback"]},
     }

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def a_running_botpool(settings, live_server, tmp_path):
+def running_botpool(settings, live_server, tmp_path):
     settings.PUBLIC_URL = live_server.url
     settings.COOLIFY_SIMULATED = True
     settings.DATA_DIR = tmp_path
@@ -18,7 +18,7 @@ def send(**options):
     call_command("demo", per_minute=6000, **options)
 
 
-def test_it_sends_as_many_bots_as_asked_and_says_where_to_watch_them(capsys, live_server):
+def test_it_sends_bots_and_says_where_to_watch_them(capsys, live_server):
     send(bots=4)
     assert Bot.objects.count() == 4
     out = capsys.readouterr().out
@@ -26,12 +26,12 @@ def test_it_sends_as_many_bots_as_asked_and_says_where_to_watch_them(capsys, liv
     assert f"{live_server.url}/bots/" in out
 
 
-def test_it_sends_to_one_platform_when_asked():
+def test_it_can_send_to_one_platform_only():
     send(bots=3, platform="zoom")
     assert set(Bot.objects.values_list("platform", flat=True)) == {Platform.ZOOM}
 
 
-def test_its_meetings_are_understood_for_every_platform():
+def test_its_meeting_urls_are_valid_on_every_platform():
     for platform in Platform.values:
         send(bots=1, platform=platform)
     assert Bot.objects.count() == 3
@@ -59,6 +59,6 @@ def test_it_sends_nothing_to_a_real_coolify(settings):
 
 
 @pytest.mark.parametrize("options", [{"bots": -1}, {"bots": 1, "per_minute": 0}])
-def test_it_refuses_numbers_that_make_no_sense(options):
+def test_it_refuses_invalid_numbers(options):
     with pytest.raises(CommandError):
         call_command("demo", **{"per_minute": 6000, **options})

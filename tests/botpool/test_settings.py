@@ -1,4 +1,4 @@
-"""Settings come from the environment only, and a wrong value is refused in one line."""
+"""Settings come from the environment only. A wrong value is refused with one line."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 
 def start(**environment):
-    """Read the settings in a process of their own."""
+    """Read the settings in a new process."""
     keep = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR")}
     return subprocess.run(
         [sys.executable, "-c", SHOW],
@@ -54,7 +54,7 @@ def read(**environment):
         ("ALLOWED_HOSTS", "foo:8000", "host names without http:// and port"),
         ("COOLIFY_SERVER_UUID", ",,", "one or more"),
         ("MAX_POOL_SIZE_ZOMM", "5", "MAX_POOL_SIZE_TEAMS, MAX_POOL_SIZE_ZOOM"),
-        ("SECRET_KEY", "50 random characters, the same for all parts", "without spaces"),
+        ("SECRET_KEY", "50 random characters, the same for all processes", "without spaces"),
         ("COOLIFY_WEBHOOK_SECRET", "Zm9v/YmFy", "letters, digits and -._~"),
         ("COOLIFY_WEBHOOK_SECRET", "what?", "letters, digits and -._~"),
         ("COOLIFY_WEBHOOK_SECRET", "random characters", "letters, digits and -._~"),
@@ -67,7 +67,7 @@ def read(**environment):
         ("BOT_IMAGE_MEET", "bot:1", "BOT_IMAGE_GOOGLE_MEET, BOT_IMAGE_TEAMS"),
     ],
 )
-def test_a_wrong_value_stops_the_start_with_one_line(name, value, allowed):
+def test_a_wrong_value_is_refused_with_one_line(name, value, allowed):
     done = start(**{name: value})
     assert done.returncode == 1
     [line] = done.stderr.strip().splitlines()
@@ -86,7 +86,7 @@ def test_a_wrong_secret_is_not_shown(name):
     assert "hunter" not in done.stderr
 
 
-def test_the_password_in_a_wrong_database_address_is_not_shown():
+def test_the_password_in_a_wrong_database_url_is_not_shown():
     done = start(DATABASE_URL="mysql://root:hunter2@db/botpool")
     assert done.returncode == 1
     assert "hunter2" not in done.stderr
@@ -98,7 +98,7 @@ def test_an_address_may_end_with_a_slash():
 
 
 @pytest.mark.parametrize("host", ["*", ".example.org", "a_b.example", "10.0.0.1", "[::1]", ""])
-def test_a_host_may_be_a_name_a_domain_a_number_all_or_none(host):
+def test_allowed_hosts_accepts_names_domains_addresses_and_wildcards(host):
     assert (
         "botpool.example"
         in read(ALLOWED_HOSTS=host, BOTPOOL_PUBLIC_URL="http://botpool.example")["ALLOWED_HOSTS"]
@@ -106,7 +106,7 @@ def test_a_host_may_be_a_name_a_domain_a_number_all_or_none(host):
 
 
 @pytest.mark.parametrize("secret", ["+abc", "a!b", "Zm9v+YmFy=="])
-def test_the_secret_of_the_webhook_may_be_all_that_stands_for_itself_in_a_path(secret):
+def test_the_webhook_secret_accepts_characters_that_need_no_escaping(secret):
     assert read(COOLIFY_WEBHOOK_SECRET=secret)["COOLIFY_WEBHOOK_SECRET"] == secret
 
 
@@ -114,12 +114,12 @@ def test_redis_may_be_a_socket():
     assert read(REDIS_URL="unix:///run/redis.sock")["REDIS_URL"] == "unix:///run/redis.sock"
 
 
-def test_each_platform_can_have_a_size_of_its_own():
+def test_each_platform_can_have_its_own_size():
     sizes = read(MAX_POOL_SIZE="7", MAX_POOL_SIZE_ZOOM="3")["MAX_POOL_SIZES"]
     assert sizes == "{'google-meet': 7, 'teams': 7, 'zoom': 3}"
 
 
-def test_the_numbers_are_those_of_the_design():
+def test_the_defaults_are_those_of_the_design():
     found = read()
     assert found["MAX_POOL_SIZE"] == "100"
     assert found["DEFAULT_QUEUE_TIMEOUT"] == "0:05:00"
@@ -147,38 +147,38 @@ def test_behind_https_cookies_are_secure():
     assert "botpool.example" in found["ALLOWED_HOSTS"]
 
 
-def test_https_is_asked_for_of_this_host_and_of_no_other_of_its_domain():
+def test_hsts_applies_to_this_host_only():
     found = read(BOTPOOL_PUBLIC_URL="https://botpool.example")
     assert found["SECURE_HSTS_SECONDS"] == str(365 * 24 * 3600)
     assert found["SECURE_HSTS_INCLUDE_SUBDOMAINS"] == "False"
     assert found["SECURE_HSTS_PRELOAD"] == "False"
 
 
-def test_a_database_address_with_its_password_is_understood():
+def test_a_database_url_may_contain_a_password():
     found = read(DATABASE_URL="postgres://bp:secret@db.example:6543/pool", SECRET_KEY="k" * 60)
     assert "'HOST': 'db.example'" in found["DATABASES"]
     assert "'PORT': 6543" in found["DATABASES"]
 
 
-def test_special_characters_of_the_password_are_percent_encoded():
+def test_percent_encoded_characters_in_the_password_are_decoded():
     found = read(DATABASE_URL="postgres://bp:a%2Fb%23c%40d@db.example/pool")
     assert "'PASSWORD': 'a/b#c@d'" in found["DATABASES"]
 
 
-def test_a_secret_of_hexadecimal_digits_is_taken():
+def test_a_hexadecimal_secret_is_accepted():
     secret = "0123456789abcdef" * 4
     found = read(SECRET_KEY=secret, COOLIFY_WEBHOOK_SECRET=secret)
     assert (found["SECRET_KEY"], found["COOLIFY_WEBHOOK_SECRET"]) == (secret, secret)
 
 
-def test_the_secret_key_is_made_once_for_its_owner_only(tmp_path):
+def test_the_secret_key_is_generated_once_and_private(tmp_path):
     first = read(BOTPOOL_DATA_DIR=str(tmp_path))["SECRET_KEY"]
     assert read(BOTPOOL_DATA_DIR=str(tmp_path))["SECRET_KEY"] == first
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
     assert len(first) >= 50
 
 
-def test_production_settings_pass_djangos_own_check():
+def test_production_settings_pass_djangos_deployment_check():
     keep = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR")}
     done = subprocess.run(
         [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
