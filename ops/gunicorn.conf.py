@@ -1,6 +1,6 @@
-"""How the web server runs: WEB_BIND, WEB_PROCESSES and WEB_THREADS may be set.
+"""Configures the web server. WEB_BIND, WEB_PROCESSES and WEB_THREADS can be set.
 
-Each thread keeps a connection to PostgreSQL: processes × threads are this host's share of them.
+Each thread keeps a connection to PostgreSQL, so this host uses processes × threads of them.
 """
 
 import os
@@ -16,10 +16,10 @@ threads = int(os.environ.get("WEB_THREADS", "4"))
 timeout = 30
 graceful_timeout = 10
 keepalive = 5
-max_requests = 20_000  # whatever may leak is given back now and then
+max_requests = 20_000  # limits the damage of a memory leak
 max_requests_jitter = 2_000
 
-# Nothing that anybody sends us is longer, and a header costs memory before it is refused.
+# No client needs more, and a header costs memory before it can be refused.
 limit_request_line = 4094
 limit_request_fields = 50
 limit_request_field_size = 8190
@@ -27,17 +27,17 @@ limit_request_field_size = 8190
 control_socket_disable = True
 loglevel = "warning"
 forwarded_allow_ips = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
-# None: a proxy passes SCRIPT_NAME on as its client sent it, who could so ask it for one path and
-# us for another.
+# Trust none: a proxy passes on the client's SCRIPT_NAME, which could show the proxy one path and
+# Botpool another.
 forwarder_headers = ""
 
 SILENCE = int(os.environ.get("WEB_SILENCE_SECONDS", "10"))
 
 
 def when_ready(server: Any) -> None:
-    """A client that begins a request and falls silent gives its thread back.
+    """Free the thread of a client that starts a request and then falls silent.
 
-    The limit is inherited by the connections that are accepted, and holds for headers and bodies.
+    Accepted connections inherit the limit. It applies to headers and bodies.
     """
     for listener in server.LISTENERS:
         listener.sock.setsockopt(

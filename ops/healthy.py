@@ -1,11 +1,11 @@
-"""healthy.py web|worker|ticker: exit 0 if this part does its work. Quick: it starts no Django."""
+"""healthy.py web|worker|ticker: exit 0 if this process works. Fast, because it needs no Django."""
 
 import os
 import sys
 import urllib.request
 from urllib.parse import urlsplit
 
-PATIENCE = 5
+TIMEOUT = 5
 
 
 def web() -> bool:
@@ -13,19 +13,19 @@ def web() -> bool:
     host = urlsplit(os.environ.get("BOTPOOL_PUBLIC_URL", "")).hostname or "localhost"
     url = f"http://127.0.0.1:{port}/healthz"
     request = urllib.request.Request(url, headers={"Host": host})
-    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
         return bool(answer.status == 200)
 
 
 def worker() -> bool:
-    """Some worker has run the heartbeat; a frozen one is replaced by its own watch."""
+    """Any worker has run the heartbeat. A frozen worker is replaced by its own watchdog."""
     return _younger_than_a_minute(
         "SELECT finished_at FROM botpool_periodicwork WHERE name = 'worker heartbeat'"
     )
 
 
 def ticker() -> bool:
-    """Some ticker leads."""
+    """Any ticker leads."""
     return _younger_than_a_minute("SELECT seen_at FROM botpool_tickerlease")
 
 
@@ -34,7 +34,7 @@ def _younger_than_a_minute(moment: str) -> bool:
 
     url = os.environ["DATABASE_URL"]
     sql = f"SELECT ({moment}) > clock_timestamp() - interval '1 minute'"
-    with psycopg.connect(url, connect_timeout=PATIENCE, autocommit=True) as connection:
+    with psycopg.connect(url, connect_timeout=TIMEOUT, autocommit=True) as connection:
         row = connection.execute(sql).fetchone()
     return bool(row and row[0])
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
         return 64
     try:
         is_healthy = checks[arguments[0]]()
-    except Exception as error:  # whatever it is, it is not healthy
+    except Exception as error:  # any error means unhealthy
         print(f"{arguments[0]}: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0 if is_healthy else 1

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Starts one part of Botpool: the image, compose.yaml and the tests all go through here.
+# Starts one process of Botpool. The image, compose.yaml and the tests all use this script.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python}
 
-# LISTEN needs a session of its own, and migrations set things for theirs: where DATABASE_URL
-# leads to PgBouncer, DIRECT_DATABASE_URL leads past it.
+# LISTEN and migrations need a session of their own. If DATABASE_URL points to PgBouncer, set
+# DIRECT_DATABASE_URL to PostgreSQL itself.
 directly() {
     if [ -n "${DIRECT_DATABASE_URL:-}" ]; then
         DATABASE_URL=$DIRECT_DATABASE_URL
@@ -13,9 +13,9 @@ directly() {
     fi
 }
 
-part=${1:-}
+process=${1:-}
 [ $# -gt 0 ] && shift
-case "$part" in
+case "$process" in
 web) exec "$python" -m gunicorn --config ops/gunicorn.conf.py botpool.wsgi:application ;;
 worker) exec "$python" manage.py worker ;;
 ticker)

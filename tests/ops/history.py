@@ -1,4 +1,4 @@
-"""Bots with a history of their own making, for what reads history."""
+"""Bots and deployments with a history, for tests of code that reads history."""
 
 from datetime import datetime, timedelta
 
@@ -21,9 +21,9 @@ def an_ended_bot(
     ended_as: str = _S.DONE,
     **fields: object,
 ) -> Bot:
-    """A bot that waited and started for so many seconds and has ended now.
+    """A bot that has just ended, after waiting and starting for so many seconds.
 
-    With `then_waited` its first placement failed and it waited once more.
+    With `then_waited`, its first placement failed and it waited a second time.
     """
     steps = [("", _S.PENDING, 0.0), (_S.PENDING, _S.QUEUED, 0.0)]
     steps += [(_S.QUEUED, _S.DEPLOYING, waited)]
@@ -52,7 +52,7 @@ def _write_events(bot: Bot, steps: list[tuple[str, str, float]], *, end: datetim
 def a_deployment(
     *, bot: Bot, slot: Slot, image: str = "warm", ended: str = "finished", **fields: object
 ) -> Deployment:
-    """One that is over, a minute ago if not said otherwise."""
+    """A deployment that ended a minute ago."""
     now = database_now() - timedelta(minutes=1)
     return Deployment.objects.create(
         slot=slot,
@@ -68,7 +68,7 @@ def a_deployment(
 
 
 def time_passes(by: timedelta = timedelta(minutes=1)) -> None:
-    """All of history, and up to where it is counted, lies further back than it did."""
+    """Move all history, and the time up to which it is counted, into the past."""
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE bots_botevent DISABLE TRIGGER USER")
         cursor.execute("UPDATE bots_botevent SET at = at - %s", [by])

@@ -1,4 +1,4 @@
-"""Hosts of their own on this machine: network namespaces, each on a cable that can be pulled."""
+"""Simulated hosts on this machine: network namespaces, each with a cable that can be pulled."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ class Host:
         return (_ip(), "netns", "exec", self.name)
 
     def pull_the_cable(self) -> None:
-        """Nothing gets through any more, and nobody is told: connections stay open at both ends."""
+        """Cut the network silently: connections stay open at both ends."""
         ip("link", "set", self.cable, "down")
 
     def plug_it_in(self) -> None:
@@ -38,7 +38,7 @@ class Host:
 
 @contextmanager
 def host(number: int) -> Iterator[Host]:
-    # Tests may run beside each other: each process has addresses of its own.
+    # Tests may run in parallel, so each test process has its own addresses.
     place = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
     made = Host(
         name=f"botpool-{os.getpid()}-{number}",
@@ -66,7 +66,7 @@ def host(number: int) -> Iterator[Host]:
 
 @contextmanager
 def gate(port: int, *to: str, patience: float | None = None) -> Iterator[None]:
-    """Passes on what comes to this port of this machine, from whichever host."""
+    """Forward connections to this port, from any host."""
     words = [word for address in to for word in ("--to", address)]
     words += ["--patience", str(patience)] if patience else []
     command = [sys.executable, "-P", str(GATE), "--host", "0.0.0.0", "--port", str(port), *words]
@@ -94,5 +94,5 @@ def _skip_where_impossible() -> None:
     name = f"botpool-{os.getpid()}-trial"
     trial = subprocess.run([_ip(), "netns", "add", name], capture_output=True, check=False)
     if trial.returncode != 0:
-        pytest.skip("network namespaces cannot be made here: it takes root")
+        pytest.skip("network namespaces require root")
     ip("netns", "delete", name)

@@ -1,4 +1,4 @@
-"""Redis and PgBouncer, the real ones, where they are installed."""
+"""Real Redis and PgBouncer servers, if they are installed."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def redis() -> Iterator[str]:
 
 @contextmanager
 def pgbouncer(*, host: str, port: str, size: int) -> Iterator[str]:
-    """In transaction mode, with so many connections to PostgreSQL and no more."""
+    """PgBouncer in transaction mode, with at most `size` connections to PostgreSQL."""
     path = program("pgbouncer")
     listen = free_port()
     with tempfile.TemporaryDirectory(prefix="botpool-pgbouncer-") as home:
@@ -63,14 +63,14 @@ def pgbouncer(*, host: str, port: str, size: int) -> Iterator[str]:
 
 
 def servers_of(url: str) -> int:
-    """How many connections to PostgreSQL it has."""
+    """The number of connections that PgBouncer has to PostgreSQL."""
     admin = url.removesuffix("/botpool") + "/pgbouncer"
     with closing(psycopg.connect(admin, autocommit=True)) as console:
         return len(console.execute("SHOW SERVERS").fetchall())
 
 
 def _user() -> str | None:
-    """It refuses to run as root, and the embedded PostgreSQL lets in its own account only."""
+    """PgBouncer refuses to run as root; the embedded PostgreSQL accepts its own account only."""
     return "nobody" if os.geteuid() == 0 else None
 
 

@@ -1,5 +1,7 @@
-"""Several nodes of Botpool around one PostgreSQL: each a web server, a worker and a ticker,
-started by the script that the image starts them with."""
+"""Several nodes of Botpool around one PostgreSQL.
+
+Each has a web server, a worker and a ticker, started by the script that the image uses.
+"""
 
 import subprocess
 import sys
@@ -20,10 +22,10 @@ from tests.processes import ROOT, environment, free_port, new_data_dir, processe
 from tests.simulated_coolify import simulated_coolify
 
 START = ROOT / "ops" / "start.sh"
-PARTS = ("web", "worker", "ticker")
+PROCESSES = ("web", "worker", "ticker")
 ENDED = "('DONE', 'FAILED', 'CANCELLED')"
 
-# Short enough for a test; the limits that keep nodes apart stay as they are.
+# Short for tests. The limits that coordinate nodes keep their defaults.
 QUICK = {
     "WATCH_INTERVAL": "300",
     "DEPLOY_POLL_INTERVAL": "500",
@@ -38,19 +40,19 @@ QUICK = {
 
 @dataclass
 class Node:
-    """The processes of one host; its data directory is what they are found by."""
+    """The processes of one host, which are found by its data directory."""
 
     data_dir: Path
     env: dict[str, str]
     prefix: tuple[str, ...] = ()
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, *parts: str) -> None:
+    def start(self, *processes: str) -> None:
         log = (self.data_dir / "output").open("ab")
-        for part in parts:
+        for process in processes:
             self.started.append(
                 subprocess.Popen(
-                    [*self.prefix, str(START), part],
+                    [*self.prefix, str(START), process],
                     env={**self.env, "PYTHON": sys.executable},
                     stdout=log,
                     stderr=log,
@@ -60,12 +62,12 @@ class Node:
         log.close()
 
     def kill(self) -> None:
-        """As a power cut: all at once, and nothing gets to say goodbye."""
-        doomed = processes_of(self.data_dir)
-        for process in doomed:
+        """Kill everything at once, like a power cut."""
+        found = processes_of(self.data_dir)
+        for process in found:
             with suppress(psutil.NoSuchProcess):
                 process.suspend()
-        for process in [*doomed, *processes_of(self.data_dir)]:
+        for process in [*found, *processes_of(self.data_dir)]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         for child in self.started:
@@ -77,9 +79,9 @@ class Node:
         for child in self.started:
             child.wait(60)
 
-    def healthy(self, part: str) -> bool:
+    def healthy(self, process: str) -> bool:
         done = subprocess.run(
-            [*self.prefix, str(START), "healthy", part],
+            [*self.prefix, str(START), "healthy", process],
             env={**self.env, "PYTHON": sys.executable},
             capture_output=True,
             timeout=60,
@@ -104,7 +106,7 @@ class Cluster:
         self.variables = {
             "DATABASE_URL": self.database,
             "SECRET_KEY": "the-same-for-every-node-of-this-test-" * 2,
-            "COOLIFY_WEBHOOK_SECRET": "nudge",
+            "COOLIFY_WEBHOOK_SECRET": "webhook-secret",
             "COOLIFY_API_URL": simulator.api_url,
             "COOLIFY_API_TOKEN": simulator.settings.tokens[0].plain,
             "COOLIFY_PROJECT_UUID": "simulated-project",
@@ -112,18 +114,20 @@ class Cluster:
             "COOLIFY_SIMULATED": "true",
             "BOTPOOL_PUBLIC_URL": self.url,
             "WEB_BIND": f"127.0.0.1:{self.port}",
-            # The kernel shares out the connections, and those of the living only.
+            # The kernel distributes connections among the web servers that are alive.
             "GUNICORN_CMD_ARGS": "--reuse-port",
             **QUICK,
             **variables,
         }
 
     @contextmanager
-    def node(self, *parts: str, prefix: tuple[str, ...] = (), **variables: str) -> Iterator[Node]:
+    def node(
+        self, *processes: str, prefix: tuple[str, ...] = (), **variables: str
+    ) -> Iterator[Node]:
         with new_data_dir() as data_dir:
             env = environment(data_dir) | self.variables | variables
             node = Node(data_dir, env, prefix)
-            node.start(*(parts or PARTS))
+            node.start(*(processes or PROCESSES))
             try:
                 yield node
             finally:
@@ -170,7 +174,7 @@ class Cluster:
             assert answer.status_code == 201, answer.text
 
     def connections(self) -> int:
-        """Those of nodes: without the one that asks."""
+        """The nodes' connections, without the one of this query."""
         mine = "datname = current_database() AND pid <> pg_backend_pid()"
         return int(self.ask(f"SELECT count(*) FROM pg_stat_activity WHERE {mine}"))
 
@@ -182,7 +186,7 @@ class Cluster:
 def cluster(
     *, speed: float = 100, coolify_host: str = "127.0.0.1", **variables: str
 ) -> Iterator[Cluster]:
-    """PostgreSQL and a simulated Coolify, migrated, and no node yet."""
+    """A migrated PostgreSQL and a simulated Coolify, without nodes."""
     with ExitStack() as stack:
         data_dir = stack.enter_context(new_data_dir())
         stack.enter_context(postgres.running(data_dir, throw_away=True))

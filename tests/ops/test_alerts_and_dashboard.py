@@ -1,4 +1,4 @@
-"""The alerts and the dashboard ask for metrics, and for labels and values, that exist."""
+"""The alerts and the dashboard use metrics, labels and values that exist."""
 
 import json
 import math
@@ -26,7 +26,7 @@ OPS = Path(__file__).parents[2] / "ops"
 SELECTOR = re.compile(r"(botpool_[a-z_]+)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'([a-z_]+)\s*(=~|=)\s*"([^"]*)"')
 
-# What is in the metrics only once it has happened.
+# Values that appear in the metrics only after an event.
 KNOWN_VALUES = {
     "status": {"idle", "busy", "error", "deploying", "stopping"},
     "work": {work.name for work in WORKS},
@@ -60,7 +60,7 @@ def expressions() -> list[str]:
 
 @pytest.fixture
 def samples(client) -> dict[str, set[str]]:
-    """The labels of every sample there can be."""
+    """The labels of every possible sample."""
     bot = an_ended_bot(waited=1, started=1)
     a_deployment(bot=bot, slot=SlotFactory())
     earlier = bot.ended_at - timedelta(minutes=1)
@@ -79,7 +79,7 @@ def samples(client) -> dict[str, set[str]]:
     return found
 
 
-def test_they_ask_for_metrics_and_labels_that_exist(samples):
+def test_they_use_metrics_and_labels_that_exist(samples):
     asked = [match for expr in expressions() for match in SELECTOR.finditer(expr)]
     assert len(asked) > 40
     for match in asked:
@@ -96,31 +96,31 @@ def test_they_group_by_labels_that_exist(samples):
                 assert any(label in samples[metric] for metric in metrics), (label, expr)
 
 
-def test_they_ask_for_values_that_can_be():
+def test_they_use_label_values_that_exist():
     for expr in expressions():
         for label, _, values in MATCHER.findall(expr):
             for value in values.split("|"):
                 assert value == "$platform" or value in KNOWN_VALUES[label], (label, value)
 
 
-def test_every_alert_says_what_and_how_urgent():
+def test_every_alert_has_a_summary_and_a_severity():
     for rule in alerts():
         assert rule["labels"]["severity"] in {"page", "warn"}
         assert rule["annotations"]["summary"]
     assert len({rule["alert"] for rule in alerts()}) == len(alerts())
 
 
-def test_the_alert_on_the_queue_fires_before_the_waiting_ends(settings):
+def test_the_queue_alert_fires_before_bots_time_out(settings):
     (rule,) = [rule for rule in alerts() if rule["alert"] == "BotpoolQueueOld"]
     threshold = float(rule["expr"].rpartition(">")[2])
     scrape, evaluation = 15, int(group_of_alerts()["interval"].removesuffix("s"))
-    # It is only looked at when rules are evaluated whether it has lasted.
+    # Prometheus checks only at evaluations whether the condition has lasted.
     lasting = math.ceil(float(rule["for"].removesuffix("s")) / evaluation) * evaluation
     fires_after = threshold + scrape + evaluation + lasting
     assert fires_after < settings.DEFAULT_QUEUE_TIMEOUT.total_seconds()
 
 
-def test_the_description_says_what_the_metrics_say_of_themselves(client):
+def test_the_documentation_quotes_the_help_texts(client):
     text = (OPS.parent / "docs" / "metrics.md").read_text()
     described = dict(re.findall(r"^\| `(botpool_[a-z_]+)` \|[^|]*\| (.*) \|$", text, re.MULTILINE))
     for family in text_string_to_metric_families(client.get("/metrics").content.decode()):
@@ -128,14 +128,14 @@ def test_the_description_says_what_the_metrics_say_of_themselves(client):
         assert described[name].startswith(family.documentation), name
 
 
-def test_every_metric_is_in_the_description_of_the_metrics(samples):
+def test_every_metric_is_documented(samples):
     text = (OPS.parent / "docs" / "metrics.md").read_text()
     documented = set(re.findall(r"`(botpool_[a-z_]+)`", text))
     families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in samples}
     assert {name for name in families if not name.endswith("_created")} == documented
 
 
-def test_panels_lie_beside_each_other_and_have_their_own_ids():
+def test_panels_fit_the_grid_and_have_unique_ids():
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:

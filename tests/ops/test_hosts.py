@@ -1,4 +1,4 @@
-"""Two hosts in networks of their own around one PostgreSQL, and a cable that is pulled."""
+"""Two hosts in separate networks share one PostgreSQL, and one loses its network."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ def send_and_finish(pool: Cluster, key: str, *, before: int) -> None:
     wait_until(lambda: pool.ended() == before + BOTS, what="all have ended", timeout=120)
 
 
-def test_a_host_whose_cable_is_pulled_is_replaced_by_the_other_and_comes_back():
+def test_the_other_host_takes_over_when_a_cable_is_pulled():
     with two_hosts() as (pool, hosts):
         key = pool.manage("manage", "create_api_key", "test").split()[-1]
         pool.send_bots(BOTS, key=key, meeting_seconds=60)
@@ -72,7 +72,7 @@ def test_a_host_whose_cable_is_pulled_is_replaced_by_the_other_and_comes_back():
 
         cut_off.plug_it_in()
         send_and_finish(pool, key, before=BOTS)
-        wait_until(lambda: node.healthy("worker"), what="its worker works again")
+        wait_until(lambda: node.healthy("worker"), what="its worker is healthy again")
         assert node.healthy("ticker")
 
         assert pool.ask("SELECT count(*) FROM bots_bot WHERE status <> 'DONE'") == 0

@@ -1,4 +1,4 @@
-"""Migrations run while the version before still works on the same tables (docs/scaling.md)."""
+"""Migrations run while the previous version uses the same tables (docs/scaling.md)."""
 
 import re
 
@@ -13,8 +13,8 @@ from django.db import migrations, models
 from django.db.migrations.loader import MigrationLoader
 
 OUR_APPS = ("botpool", "bots", "slots", "queues", "coolify")
-# Made before there was a version that could have been at work.
-BEFORE_THE_FIRST_VERSION = {
+# Migrations that are older than the first release.
+BEFORE_THE_FIRST_RELEASE = {
     "botpool": 4,
     "bots": 4,
     "coolify": 2,
@@ -35,14 +35,14 @@ SAFE = (
 
 
 def complaint(operation: migrations.operations.base.Operation) -> str:
-    """Why the operation would stop, or break, the version that is at work; '' if it does not."""
+    """Why the operation would block or break the running version; empty if it is safe."""
     if isinstance(operation, SAFE):
         return ""
     if isinstance(operation, migrations.AddField):
         return _complaint_about_field(operation.field)
     if isinstance(operation, migrations.RunSQL):
         return _complaint_about_sql(str(operation.sql))
-    return f"{type(operation).__name__} locks the table or takes away what the old version uses"
+    return f"{type(operation).__name__} locks the table or removes what the old version uses"
 
 
 def _complaint_about_field(field: models.Field) -> str:
@@ -53,7 +53,7 @@ def _complaint_about_field(field: models.Field) -> str:
 
 def _complaint_about_sql(sql: str) -> str:
     if re.search(r"CREATE (UNIQUE )?INDEX (?!CONCURRENTLY)", sql, re.IGNORECASE):
-        return "An index is made without CONCURRENTLY"
+        return "An index is created without CONCURRENTLY"
     constraint = re.search(r"ADD CONSTRAINT", sql, re.IGNORECASE)
     if constraint and not re.search(r"NOT VALID", sql, re.IGNORECASE):
         return "A constraint is checked under a lock: add it NOT VALID and validate it later"
@@ -67,11 +67,11 @@ def later_migrations() -> list[migrations.Migration]:
     return [
         migration
         for (app, name), migration in sorted(loader.disk_migrations.items())
-        if app in OUR_APPS and int(name[:4]) > BEFORE_THE_FIRST_VERSION[app]
+        if app in OUR_APPS and int(name[:4]) > BEFORE_THE_FIRST_RELEASE[app]
     ]
 
 
-def test_no_migration_stops_or_breaks_the_version_at_work():
+def test_no_migration_blocks_or_breaks_the_running_version():
     complaints = {
         f"{migration.app_label}.{migration.name}": found
         for migration in later_migrations()
@@ -97,5 +97,5 @@ def test_no_migration_stops_or_breaks_the_version_at_work():
         (migrations.RunSQL("ALTER TABLE x ADD CONSTRAINT y CHECK (z)"), False),
     ],
 )
-def test_the_rule_knows_what_is_safe(operation, is_safe):
+def test_the_rule_recognises_safe_operations(operation, is_safe):
     assert (complaint(operation) == "") is is_safe

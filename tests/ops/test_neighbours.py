@@ -1,4 +1,4 @@
-"""Botpool with Redis as its broker, and behind PgBouncer in transaction mode."""
+"""Botpool with Redis as the broker, and behind PgBouncer in transaction mode."""
 
 import re
 
@@ -23,14 +23,14 @@ def serve_bots(pool: Cluster, node: Node) -> None:
     assert pool.ask("SELECT count(*) FROM bots_bot WHERE status <> 'DONE'") == 0
 
 
-def test_it_works_with_redis_as_its_broker():
+def test_it_works_with_redis_as_the_broker():
     program("redis-server")
     with redis() as url, cluster(REDIS_URL=url) as pool, pool.node() as node:
         serve_bots(pool, node)
         assert pool.ask("SELECT count(*) FROM django_q_ormq") == 0
 
 
-def test_it_works_behind_pgbouncer_in_transaction_mode_with_few_connections():
+def test_it_works_behind_pgbouncer_with_few_connections():
     program("pgbouncer")
     with cluster() as pool:
         place = {"host": pool.socket_dir, "port": pool.port_of_postgres}

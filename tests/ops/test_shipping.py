@@ -1,4 +1,4 @@
-"""The image and the composition, as far as they can be read without an engine to run them."""
+"""The Dockerfile, compose.yaml and start script, checked without running containers."""
 
 import fnmatch
 import os
@@ -12,7 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 START = ROOT / "ops" / "start.sh"
-PARTS = ("web", "worker", "ticker")
+PROCESSES = ("web", "worker", "ticker")
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -34,48 +34,48 @@ def services() -> dict:
 # --- The image -------------------------------------------------------------------------------
 
 
-def test_the_image_runs_as_nobody_special():
+def test_the_image_runs_without_root():
     users = [rest for word, rest in last_stage() if word == "USER"]
     assert users == ["10001:10001"]
 
 
-def test_every_base_image_has_a_version():
+def test_every_base_image_is_pinned_to_a_version():
     for word, rest in instructions():
         if word == "FROM":
             assert re.match(r"[a-z/]+:\d+\.\d+", rest), rest
 
 
-def test_everything_that_is_installed_is_pinned_by_its_hash():
+def test_installed_packages_are_pinned_by_hash():
     for word, rest in instructions():
         if word == "RUN" and "pip install" in rest:
             assert "--require-hashes" in rest
 
 
-def test_nothing_secret_is_baked_in():
+def test_the_image_contains_no_secrets():
     for word, rest in instructions():
         if word in {"ENV", "ARG"}:
             assert not re.search(r"SECRET|TOKEN|PASSWORD", rest)
 
 
-def test_nothing_is_fetched_or_installed_besides():
+def test_nothing_else_is_downloaded_or_installed():
     for word, rest in instructions():
         assert word != "ADD"
         assert not re.search(r"\b(curl|wget|sudo|apt-get|apt)\b", rest)
 
 
-def test_all_that_is_copied_exists_and_is_not_ignored():
+def test_copied_files_exist_and_are_not_ignored():
     for word, rest in instructions():
         if word == "COPY" and "--from" not in rest:
             for source in rest.split()[:-1]:
                 assert (ROOT / source).exists(), source
-                assert _is_let_in(source), source
+                assert _is_included(source), source
 
 
-def _is_let_in(path: str) -> bool:
+def _is_included(path: str) -> bool:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
-    let_in = [line[1:] for line in lines if line.startswith("!")]
+    included = [line[1:] for line in lines if line.startswith("!")]
     assert "*" in lines
-    return any(fnmatch.fnmatch(path, pattern) for pattern in let_in)
+    return any(fnmatch.fnmatch(path, pattern) for pattern in included)
 
 
 def test_every_app_is_in_the_image(settings):
@@ -90,16 +90,16 @@ def test_the_image_checks_its_health_and_starts_through_the_script():
     assert words["ENTRYPOINT"] == '["/app/ops/start.sh"]'
 
 
-def test_the_redis_of_the_image_is_the_one_that_is_tested():
+def test_the_image_has_the_redis_version_that_is_tested():
     pinned = (ROOT / "ops" / "requirements-redis.txt").read_text()
     assert pinned.strip() in (ROOT / "requirements-dev.txt").read_text()
 
 
-# --- The composition -------------------------------------------------------------------------
+# --- compose.yaml ----------------------------------------------------------------------------
 
 
-def test_every_part_of_ours_is_confined():
-    for name in (*PARTS, "migrate"):
+def test_every_process_is_confined():
+    for name in (*PROCESSES, "migrate"):
         service = services()[name]
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
@@ -107,9 +107,9 @@ def test_every_part_of_ours_is_confined():
         assert "no-new-privileges:true" in service["security_opt"]
 
 
-def test_every_part_waits_for_the_migrations_which_wait_for_the_database():
+def test_processes_wait_for_migrations_which_wait_for_the_database():
     wanted = {"migrate": {"condition": "service_completed_successfully"}}
-    for name in PARTS:
+    for name in PROCESSES:
         assert services()[name]["depends_on"] == wanted
         assert services()[name]["command"] == [name]
     assert services()["migrate"]["depends_on"] == {"db": {"condition": "service_healthy"}}
@@ -120,39 +120,39 @@ def test_worker_and_ticker_check_their_own_health():
         assert services()[name]["healthcheck"]["test"][-2:] == ["healthy", name]
 
 
-def test_only_the_web_can_be_reached_from_outside():
+def test_only_the_web_server_has_a_port():
     assert [name for name, service in services().items() if "ports" in service] == ["web"]
 
 
-def test_nobody_comes_past_the_proxy_unless_that_is_asked_for():
+def test_the_web_server_listens_on_localhost_by_default():
     [port] = services()["web"]["ports"]
     assert port == "${WEB_ADDRESS:-127.0.0.1}:${WEB_PORT:-8000}:8000"
 
 
-def test_the_database_is_not_taken_for_ready_while_it_is_being_set_up():
-    """The server of that time listens on its socket only."""
+def test_the_database_is_not_healthy_during_its_setup():
+    """During its setup, PostgreSQL listens on its socket only."""
     probe = services()["db"]["healthcheck"]["test"]
     assert probe[1:4] == ["pg_isready", "--host", "127.0.0.1"]
 
 
-def test_every_part_goes_by_a_name_that_outlives_its_container():
-    for name in PARTS:
+def test_every_process_keeps_its_host_name_across_containers():
+    for name in PROCESSES:
         assert services()[name]["hostname"] == f"${{BOTPOOL_NODE:-botpool}}-{name}"
 
 
-def test_every_secret_has_to_be_given():
+def test_every_secret_is_required():
     text = (ROOT / "compose.yaml").read_text()
     for name in ("POSTGRES_PASSWORD", "SECRET_KEY", "COOLIFY_API_TOKEN", "COOLIFY_WEBHOOK_SECRET"):
         assert re.search(rf"\${{{name}:\?", text), name
 
 
-def test_what_has_to_be_given_is_filled_in_by_nobody():
-    """Coolify takes a text after `:?` for a value to begin with."""
+def test_required_variables_have_no_text_after_the_question_mark():
+    """Coolify would use the text after `:?` as the initial value."""
     text = (ROOT / "compose.yaml").read_text()
     assert set(re.findall(r"\$\{\w+:\?([^}]*)\}", text)) == {""}
 
 
-def test_every_variable_that_is_set_is_one_that_is_read():
+def test_every_variable_that_is_set_is_also_read():
     source = "\n".join(
         path.read_text()
         for path in [ROOT / "botpool" / "settings.py", *(ROOT / "ops").glob("*.py")]
@@ -175,38 +175,38 @@ def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_script_says_how_it_is_used():
+def test_the_script_prints_its_usage():
     assert run().returncode == 64
     assert run("dance").returncode == 64
     assert "usage" in run("dance").stderr
 
 
-def test_it_hands_commands_on():
+def test_the_script_runs_management_commands():
     done = run("manage", "version")
     assert done.returncode == 0, done.stderr
     assert re.match(r"\d+\.\d+", done.stdout)
 
 
-def test_the_web_servers_settings_are_ones_it_knows():
+def test_gunicorn_accepts_its_configuration():
     gunicorn = [sys.executable, "-m", "gunicorn", "--check-config"]
     gunicorn += ["--config", str(ROOT / "ops" / "gunicorn.conf.py"), "botpool.wsgi:application"]
     done = subprocess.run(gunicorn, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_part_that_is_not_there_is_not_healthy(part):
+@pytest.mark.parametrize("process", PROCESSES)
+def test_a_missing_process_is_not_healthy(process):
     nowhere = {"WEB_BIND": "127.0.0.1:1", "DATABASE_URL": "postgres://u@127.0.0.1:1/d"}
-    done = run("healthy", part, **nowhere)
+    done = run("healthy", process, **nowhere)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) <= 2
 
 
-@pytest.mark.parametrize("part", ["ticker", "migrate"])
-def test_what_needs_a_session_of_its_own_goes_past_pgbouncer(part, tmp_path):
-    told = tmp_path / "python"
-    told.write_text('#!/bin/sh\necho "$DATABASE_URL"\n')
-    told.chmod(0o755)
+@pytest.mark.parametrize("process", ["ticker", "migrate"])
+def test_ticker_and_migrations_bypass_pgbouncer(process, tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$DATABASE_URL"\n')
+    python.chmod(0o755)
     urls = {"DATABASE_URL": "postgres://pooled", "DIRECT_DATABASE_URL": "postgres://direct"}
-    assert run(part, **urls, PYTHON=str(told)).stdout == "postgres://direct\n"
-    assert run("worker", **urls, PYTHON=str(told)).stdout == "postgres://pooled\n"
+    assert run(process, **urls, PYTHON=str(python)).stdout == "postgres://direct\n"
+    assert run("worker", **urls, PYTHON=str(python)).stdout == "postgres://pooled\n"
