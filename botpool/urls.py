@@ -13,7 +13,7 @@ urlpatterns = [
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
     path("api/", include("api.urls")),
-    # One way to log in, so that its limits hold for the admin too.
+    # One login page, whose rate limits then protect the admin too.
     path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),
     path("admin/", admin.site.urls),
     path("", include("dashboard.urls")),

@@ -102,7 +102,7 @@ def _secret_key() -> Diagnosis:
     generated = settings.DATA_DIR / "secret_key"
     from_file = generated.exists() and generated.read_text().strip() == settings.SECRET_KEY
     if len(settings.SECRET_KEY) < SHORTEST_KEY:
-        advice = "Use `openssl rand -hex 32`: who guesses the key can forge every bot's token."
+        advice = "Use `openssl rand -hex 32`: with a guessed key, every bot's token can be forged."
         words = f"SECRET_KEY has only {len(settings.SECRET_KEY)} characters"
         return Diagnosis("secret key", False, words, advice)
     if settings.EMBEDDED_POSTGRES or not from_file:
