@@ -64,9 +64,8 @@ def bot_of_container(request: HttpRequest, coolify_service_uuid: CoolifyUuid) ->
     if bot is None or not _ran_here(bot, slot, assignment, uuid=coolify_service_uuid):
         raise Problem(404, "This token's bot does not run in this container.")
     released = slot is None or not _holds(slot, assignment)
-    return BotOfContainer(
-        **bot_fields(bot), config=bot.config, released=released, should_leave=released
-    )
+    fields = bot_fields(bot, None)  # its container asks, so it runs
+    return BotOfContainer(**fields, config=bot.config, released=released, should_leave=released)
 
 
 def _ran_here(bot: Bot, slot: Slot | None, assignment: Assignment, *, uuid: str) -> bool:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from api.access import BotId, ClientKey, key_of, no_such_bot
 from api.idempotency import ClientRequest, NameOfAnotherRequest, ask_for_bot
-from api.positions import queue_fields
+from api.positions import find_place, queue_fields
 from api.problems import Problem, wrong_fields
 from api.schemas.bots import (
     BotInDetail,
@@ -33,6 +33,7 @@ from bots.status import BotStatus, Platform
 from core.correlation import current_correlation_id
 from pool.lifecycle import end_bot
 from pool.request import BotRequest
+from pool.waiting.waiting_for import waiting_for, waiting_for_each
 
 router = Router(tags=["Bots"], auth=ClientKey(), by_alias=True)
 router.add_decorator(refuse_unknown_parameters)
@@ -66,8 +67,9 @@ def create_bot(
         ) from None
     bot = answer.bot
     response["Location"] = f"/api/v1/bots/{bot.pk}"
-    place = queue_fields(bot)  # first: it rereads a bot that has left the queue
-    body = PlacedBot(bot=BotOut(**bot_fields(bot)), **place)
+    place = find_place(bot)  # first: it rereads a bot that has left the queue
+    fields = bot_fields(bot, waiting_for(bot, place=place))
+    body = PlacedBot(bot=BotOut(**fields), **queue_fields(place))
     return Status(200 if answer.is_another_live_one else 201, body)
 
 
@@ -128,8 +130,9 @@ def list_bots(request: HttpRequest, filters: Query[BotFilter]) -> BotPage:
         bots = bots.filter(pk__lt=read_cursor(filters.cursor))
     page = list(bots.defer("config")[: filters.limit + 1])
     shown = page[: filters.limit]
+    waiting = waiting_for_each(shown)
     return BotPage(
-        bots=[BotOut(**bot_fields(bot)) for bot in shown],
+        bots=[BotOut(**bot_fields(bot, waiting.get(bot.pk))) for bot in shown],
         next_cursor=cursor_after(shown[-1].pk) if len(page) > len(shown) else None,
     )
 
@@ -143,8 +146,8 @@ def list_bots(request: HttpRequest, filters: Query[BotFilter]) -> BotPage:
 )
 def get_bot(request: HttpRequest, bot_id: BotId) -> BotInDetail:
     bot = _find(bot_id)
-    place = queue_fields(bot)  # first: it rereads a bot that has left the queue
-    return BotInDetail(**bot_fields(bot), **place)
+    place = find_place(bot)  # first: it rereads a bot that has left the queue
+    return BotInDetail(**bot_fields(bot, waiting_for(bot, place=place)), **queue_fields(place))
 
 
 @router.get(
@@ -175,7 +178,7 @@ def cancel_bot(request: HttpRequest, bot_id: BotId) -> BotOut:
     actor = f"key:{key_of(request).name}"
     end_bot(bot, Outcome(BotStatus.CANCELLED, "Cancelled by the client", actor))
     bot.refresh_from_db()
-    return BotOut(**bot_fields(bot))
+    return BotOut(**bot_fields(bot, waiting_for(bot)))
 
 
 def _find(bot_id: int) -> Bot:

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from api.problems import DETAILS, Problem
-from pool.controller.passes import look_soon
+from pool.controller.observe import observe_soon
 
 router = Router(tags=["Coolify"])
 
@@ -23,5 +23,5 @@ def coolify_webhook(request: HttpRequest, secret: str) -> Status[None]:
     """Triggers an observation of Coolify within a second. The body is not read."""
     if not compare_digest(secret.encode(), settings.COOLIFY_WEBHOOK_SECRET.encode()):
         raise Problem(404, DETAILS[404])
-    look_soon()
+    observe_soon()
     return Status(204, None)

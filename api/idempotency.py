@@ -7,17 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from bots.models import ApiKey, Bot, RequestName, Webhook
-from core.sql import fetch_one
 from pool.request import BotRequest, request_bot
-
-# The unique index makes the second of two concurrent requests wait until the first commits.
-# No-op update so that RETURNING yields the existing row, locked.
-_TAKE_NAME = """
-INSERT INTO bots_requestname (api_key_id, kind, name, body_hash)
-VALUES (%(api_key)s, %(kind)s, %(name)s, %(body_hash)s)
-ON CONFLICT (api_key_id, kind, name) DO UPDATE SET name = excluded.name
-RETURNING bot_id, body_hash
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +71,11 @@ def _take_name(
     request: ClientRequest, *, kind: RequestName.Kind, name: str
 ) -> tuple[int | None, str]:
     """Lock the name, waiting for concurrent requests; return its bot and body hash, if any."""
-    parameters = {
-        "api_key": request.key.pk,
-        "kind": kind.value,
-        "name": name,
-        "body_hash": request.body_hash,
-    }
-    row = fetch_one(_TAKE_NAME, parameters)
-    assert row is not None
-    bot_id, body_hash = row
-    return bot_id, body_hash
+    # The unique index makes the second of two requests wait for the first to commit.
+    taken, _ = RequestName.objects.select_for_update().get_or_create(
+        api_key=request.key, kind=kind, name=name, defaults={"body_hash": request.body_hash}
+    )
+    return taken.bot_id, taken.body_hash
 
 
 def _make(request: ClientRequest) -> Bot:

@@ -22,7 +22,7 @@ from api.schemas.pool import (
     slot_out,
 )
 from bots.moves import Outcome
-from bots.status import BotStatus, FailureKind, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from pool.capacity import pool_sizes
 from pool.lifecycle import release_bot_from_slot
 from queues.models import QueueEntry
@@ -106,7 +106,7 @@ def release_slot(request: HttpRequest, slot_name: SlotName, release: Release) ->
         BotStatus.FAILED,
         f"Released by operator: {release.reason}",
         f"key:{key_of(request).name}",
-        FailureKind.INFRASTRUCTURE,
+        FailureCause.OPERATOR,
     )
     if not release_bot_from_slot(slot, outcome):
         raise Problem(409, "The slot holds no bot, or its bot has just left. Nothing was released.")

@@ -10,14 +10,19 @@ from pool.waiting.position import Place, place_in_line, places_in_line
 from queues.models import QueueEntry
 
 
-def queue_fields(bot: Bot) -> dict[str, Any]:
-    """Position and estimate of a queued bot; empty for any other. Rereads a bot that has left the
-    queue."""
+def find_place(bot: Bot) -> Place | None:
+    """The place of a queued bot; None for any other. Rereads a bot that has left the queue."""
     if bot.status != BotStatus.QUEUED:
-        return {}
+        return None
     place = place_in_line(bot)
     if place is None:
         bot.refresh_from_db()
+    return place
+
+
+def queue_fields(place: Place | None) -> dict[str, Any]:
+    """Position and estimate of a queued bot; empty for any other."""
+    if place is None:
         return {}
     return {"queue_position": place.position, "estimated_wait_ms": _milliseconds(place)}
 

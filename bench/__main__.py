@@ -14,6 +14,8 @@ from bench.table import Row, as_markdown, as_text
 # In this order; each has `run() -> list[Row]`.
 NAMES = (
     "acquire",
+    "reaction",
+    "on_the_hour",
     "coolify_calls",
     "queue_drain",
     "queue_freed",

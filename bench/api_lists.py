@@ -27,8 +27,8 @@ QUERIES = {
 _FILL = """
 INSERT INTO bots_bot (
     correlation_id, platform, meeting_url, display_name, config, priority, queue_timeout, status,
-    previous_status, failure_reason, failure_kind, placements, slot_name, coolify_service_uuid,
-    ended_at
+    previous_status, failure_reason, failure_kind, failure_cause, placements, slot_name,
+    coolify_service_uuid, ended_at
 )
 SELECT
     md5(n::text), CASE WHEN n %% 10 = 0 THEN 'zoom' ELSE 'teams' END,
@@ -36,6 +36,7 @@ SELECT
     CASE WHEN n %% 20 = 0 THEN 'FAILED' ELSE 'DONE' END, 'IN_CALL',
     CASE WHEN n %% 20 = 0 THEN 'Refused' ELSE '' END,
     CASE WHEN n %% 20 = 0 THEN 'meeting' ELSE '' END,
+    CASE WHEN n %% 20 = 0 THEN 'reported_by_bot' ELSE '' END,
     1, 'pool-teams-001', 'app-1', now()
 FROM generate_series(1, %s) AS n
 """

@@ -22,11 +22,11 @@ from coolify.simulator.control_client import SimulatorControl
 from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER, DEFAULT_TOKEN, Settings
 from coolify.simulator.simulator import Simulator
 from pool.controller.descriptions import sync_descriptions
-from pool.controller.passes import tend_slots
 from pool.lifecycle import end_bot, get_slot_for_bot, mark_slot_running
 from pool.reconciler.reconcile import reconcile
 from pool.request import BotRequest, request_bot
 from slots.models import Slot
+from tests.controller import tend_slots
 
 SPEED = 20
 ENDING_TOGETHER = 10
@@ -123,7 +123,7 @@ class Pool:
         for bot in Bot.objects.filter(status=BotStatus.DEPLOYING, pk__in=started):
             slot = get_slot_for_bot(bot)
             if slot is not None:
-                mark_slot_running(slot, reason="The bot calls from its container", actor="bench")
+                mark_slot_running(slot, reason="The bot called from its container", actor="bench")
 
     def calls_by_kind(self) -> Counter[str]:
         calls: Counter[str] = Counter()

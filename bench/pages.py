@@ -38,7 +38,7 @@ def _fill() -> None:
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE bots_bot, slots_slot, queues_queueentry CASCADE")
         # The page would show how long the previous benchmark's processes have been gone.
-        cursor.execute("TRUNCATE botpool_periodicwork, botpool_tickerlease, coolify_budget")
+        cursor.execute("TRUNCATE slots_lease, coolify_budget")
     request = BotRequest(meeting_url="https://meet.google.com/abc-defg-hij", platform="google-meet")
     for _ in range(SLOTS):
         request_bot(request, actor="bench")

@@ -10,8 +10,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from core.admin import ReadOnlyAdmin
-from core.jobs.periodic import PeriodicWork
-from core.jobs.ticker import TickerLease
 from dashboard.roles import OUR_APPS
 
 admin.site.site_header = "Botpool"
@@ -46,16 +44,6 @@ class RestrainedUserAdmin(UserAdmin):
 
 def _may_change(request: HttpRequest, user: User | None) -> bool:
     return request.user.is_superuser or user is None or not user.is_superuser
-
-
-@admin.register(PeriodicWork)
-class PeriodicWorkAdmin(ReadOnlyAdmin):
-    list_display = ["name", "asked_at", "started_at", "finished_at", "duration", "failed_at"]
-
-
-@admin.register(TickerLease)
-class TickerLeaseAdmin(ReadOnlyAdmin):
-    list_display = ["holder", "seen_at"]
 
 
 def show_the_rest() -> None:

@@ -5,6 +5,8 @@ from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from core.sql import set_parameter
+
 
 class BotpoolConfig(AppConfig):
     name = "botpool"
@@ -23,7 +25,4 @@ def limit_idle_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> N
     # A statement, because PgBouncer rejects connection options. Behind PgBouncer the setting stays
     # with the server connections, which is fine: all of them are ours.
     limit = str(int(settings.IDLE_TRANSACTION_LIMIT.total_seconds() * 1000))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('idle_in_transaction_session_timeout', %s, false)", [limit]
-        )
+    set_parameter(connection, "idle_in_transaction_session_timeout", limit)

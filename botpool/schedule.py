@@ -1,11 +1,11 @@
 """The schedule: all periodic work, and how often it runs. Any worker runs it; see core.jobs."""
 
-from core.jobs.periodic import WORKER_HEARTBEAT, Work
+from core.jobs.jobs import WORKER_HEARTBEAT, Work
 
 WORKS = (
     Work(
         name=WORKER_HEARTBEAT,
-        function="core.jobs.periodic.show_that_workers_work",
+        function="core.jobs.jobs.show_that_workers_work",
         interval="WORKER_HEARTBEAT_INTERVAL",
     ),
     Work(
@@ -15,18 +15,18 @@ WORKS = (
     ),
     Work(
         name="slots",
-        function="pool.controller.passes.tend_slots",
+        function="pool.controller.advance.sweep_slots",
+        interval="POLL_INTERVAL",
+    ),
+    Work(
+        name="observe",
+        function="pool.controller.observe.observe_if_due",
         interval="POLL_INTERVAL",
     ),
     Work(
         name="reconcile",
         function="pool.reconciler.reconcile.run_reconciler",
         interval="RECONCILE_INTERVAL",
-    ),
-    Work(
-        name="descriptions",
-        function="pool.controller.descriptions.write_settled_descriptions",
-        interval="DESCRIPTION_INTERVAL",
     ),
     Work(
         name="servers",

@@ -135,6 +135,8 @@ COOLIFY_SERVER_UUIDS = env.words("COOLIFY_SERVER_UUID", _coolify.get("servers", 
 COOLIFY_ENVIRONMENT_NAME = env.text("COOLIFY_ENVIRONMENT_NAME", "production")
 COOLIFY_DESTINATION_UUID = env.text("COOLIFY_DESTINATION_UUID")
 COOLIFY_RATE_LIMIT = env.number("COOLIFY_RATE_LIMIT", 180, low=1, high=100_000)
+# Slots that one node works on at once, each with one call in flight.
+COOLIFY_CONCURRENCY = env.number("COOLIFY_CONCURRENCY", 8, low=1, high=64)
 COOLIFY_DESCRIPTION_STYLE = env.choice(
     "COOLIFY_DESCRIPTION_STYLE", "brackets", ("brackets", "plain")
 )
@@ -195,7 +197,9 @@ MAX_PLACEMENTS = 1 + env.number("MAX_REPLACEMENTS", 2, low=0, high=20)
 # How long an image counts as warm after its last use. For a moving tag, such as `latest`: after
 # its last pull.
 IMAGE_WARM_FOR = env.milliseconds("IMAGE_WARM_FOR", 12 * 3_600_000, high=30 * 86_400_000)
-# A start is looked at once it should be over, a stop sooner while a bot waits for the slot.
+# While the budget is quiet, the first observation after a start or stop; the pauses then double.
+OBSERVE_SOONEST = env.milliseconds("OBSERVE_SOONEST", 1_000)
+# Under pressure: a start is observed once it should be over, a stop sooner while a bot waits.
 EXPECTED_START = env.milliseconds("EXPECTED_START", 60_000, low=0)
 WATCH_INTERVAL = env.milliseconds("WATCH_INTERVAL", 5_000)
 # How long Coolify must report a stopped container if we did not observe it stopping.
@@ -219,8 +223,7 @@ RECOVERY_ATTEMPTS = env.number("RECOVERY_ATTEMPTS", 3, low=0, high=100)
 RECOVERY_PAUSE = env.milliseconds("RECOVERY_PAUSE", 60_000)
 ORPHAN_KEPT_FOR = env.milliseconds("ORPHAN_KEPT_FOR", 3_600_000, high=365 * 86_400_000)
 # A state that does not last this long is not worth a call to update its description.
-DESCRIPTION_INTERVAL = env.milliseconds("DESCRIPTION_INTERVAL", 15_000)
-DESCRIPTION_SETTLED_AFTER = env.milliseconds("DESCRIPTION_SETTLED_AFTER", 45_000, low=0)
+DESCRIPTION_SETTLED_AFTER = env.milliseconds("DESCRIPTION_SETTLED_AFTER", 2_000, low=0)
 SERVER_INTERVAL = env.milliseconds("SERVER_INTERVAL", 10 * 60_000)
 
 LOCK_TTL = env.milliseconds("LOCK_TTL", 10_000)
@@ -245,10 +248,12 @@ WEBHOOK_ATTEMPTS = env.number("WEBHOOK_ATTEMPTS", 12, low=1, high=100)
 # --- Tasks -----------------------------------------------------------------------------------
 
 REDIS_URL = env.url("REDIS_URL", schemes=("redis", "rediss", "unix"), secret=True)
+# One for each slot that is worked on at once, and two for periodic work.
+WORKERS = env.number("WORKERS", COOLIFY_CONCURRENCY + 2, low=1, high=66)
 Q_CLUSTER = {
     "name": "botpool",
     "label": "Tasks",
-    "workers": env.number("WORKERS", 4, low=1, high=64),
+    "workers": WORKERS,
     "queue_limit": 4,
     "bulk": 1,
     "timeout": 60,
@@ -256,17 +261,18 @@ Q_CLUSTER = {
     "ack_failures": True,
     "max_attempts": 3,
     "save_limit": -1,
-    "poll": 0.2,
+    "poll": 1,  # a safety net: NOTIFY comes first
     "catch_up": False,
     "scheduler": False,  # the ticker does this, at intervals of seconds
     **(
-        {"redis": REDIS_URL}
+        {"redis": REDIS_URL, "broker_class": "core.jobs.redis.RedisBroker"}
         if REDIS_URL
         else {"orm": "default", "broker_class": "core.jobs.broker.DatabaseBroker"}
     ),
 }
 
 PERIODIC_WORK = "botpool.schedule.WORKS"
+JOB_HANDLERS = {"slot": "pool.controller.advance.advance_slot"}
 WORKER_HEARTBEAT_INTERVAL = env.milliseconds("WORKER_HEARTBEAT_INTERVAL", 5_000)
 WORKER_SILENCE_LIMIT = env.milliseconds("WORKER_SILENCE_LIMIT", 30_000)
 SAMPLE_INTERVAL = env.milliseconds("SAMPLE_INTERVAL", 20_000)

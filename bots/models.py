@@ -3,17 +3,17 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from bots.status import MOVES, TERMINAL, BotStatus, FailureKind, Platform
+from bots.status import MOVES, TERMINAL, BotStatus, FailureCause, FailureKind, Platform
 from core.constraints import allowed_moves
 
 HIGHEST_PRIORITY_NUMBER = 1000
 
 
 class Bot(models.Model):
-    """One request for a meeting bot, from its asking to its end.
+    """A requested meeting bot, from the request to its end.
 
-    `status` is written by bots.moves only. Where the bot runs now is `Slot.assigned_bot`;
-    `slot_name` and `coolify_service_uuid` say where it last ran and stay after its release.
+    Only bots.moves writes `status`. `Slot.assigned_bot` says where the bot runs now. `slot_name`
+    and `coolify_service_uuid` say where it last ran, and stay after its release.
     """
 
     correlation_id = models.CharField(max_length=64, db_index=True)
@@ -29,8 +29,14 @@ class Bot(models.Model):
     status = models.CharField(max_length=20, choices=BotStatus, default=BotStatus.PENDING)
     previous_status = models.CharField(max_length=20, choices=BotStatus, blank=True, default="")
     status_since = models.DateTimeField(db_default=Now())
+    # A trigger writes each change of status, with these two, to the history (BotEvent).
+    status_reason = models.TextField(blank=True, default="", db_default="")
+    status_actor = models.CharField(max_length=150, blank=True, default="", db_default="")
     failure_reason = models.TextField(blank=True, default="")
     failure_kind = models.CharField(max_length=20, choices=FailureKind, blank=True, default="")
+    failure_cause = models.CharField(
+        max_length=30, choices=FailureCause, blank=True, default="", db_default=""
+    )
 
     placements = models.PositiveSmallIntegerField(default=0, help_text="How often it got a slot.")
     slot_name = models.CharField(max_length=100, blank=True, default="")
@@ -65,10 +71,15 @@ class Bot(models.Model):
                 | (~Q(status=BotStatus.FAILED) & Q(failure_kind="", failure_reason="")),
             ),
             models.CheckConstraint(
+                name="bot_failure_cause_is_known_and_of_a_failure",
+                condition=Q(failure_cause="")
+                | Q(status=BotStatus.FAILED, failure_cause__in=FailureCause.values),
+            ),
+            models.CheckConstraint(
                 name="bot_priority_is_in_range",
                 condition=Q(priority__lte=HIGHEST_PRIORITY_NUMBER),
             ),
-            # What slots refer to, so that a slot can only hold a bot of its own platform.
+            # Slots refer to both, so a slot can only have a bot of its own platform.
             models.UniqueConstraint(name="bot_id_and_platform", fields=["id", "platform"]),
         ]
         indexes = [
@@ -80,7 +91,7 @@ class Bot(models.Model):
                 fields=["coolify_service_uuid", "-id"],
                 condition=~Q(coolify_service_uuid=""),
             ),
-            # Lists, newest first, by what they can be narrowed down to.
+            # For the lists of bots: newest first, filtered by status, platform or both.
             models.Index(name="bot_list_by_status", fields=["status", "-id"]),
             models.Index(name="bot_list_by_platform", fields=["platform", "-id"]),
             models.Index(name="bot_list_by_both", fields=["platform", "status", "-id"]),
@@ -95,7 +106,7 @@ class Bot(models.Model):
 
 
 class BotEvent(models.Model):
-    """A line of a bot's history. Written with the change it tells of, and never again."""
+    """A line of a bot's history, written in the transaction of its change and never updated."""
 
     bot = models.ForeignKey(
         Bot, on_delete=models.DO_NOTHING, related_name="events", db_constraint=False
@@ -118,7 +129,7 @@ class BotEvent(models.Model):
 
 
 class ApiKey(models.Model):
-    """Who may call the API. The key itself is shown once and kept as a hash only."""
+    """A client of the API. Its key is shown once; only the hash is stored."""
 
     class Role(models.TextChoices):
         CLIENT = "client", "Client"
@@ -136,7 +147,7 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
-    # Its rate limit: the time at which the calls made so far would be paid off at the set rate.
+    # For the rate limit: when the calls made so far are paid off at the allowed rate.
     paid_off_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -159,9 +170,9 @@ class ApiKey(models.Model):
 
 
 class RequestName(models.Model):
-    """What a client called its request, so that asking again gives the same bot.
+    """A client's name for its request. Repeating the request returns the same bot.
 
-    An idempotency key means one request for ever; a dedupe key means one live bot at a time.
+    An idempotency key names one request for ever, a dedupe key one live bot at a time.
     """
 
     class Kind(models.TextChoices):
@@ -172,7 +183,7 @@ class RequestName(models.Model):
     kind = models.CharField(max_length=20, choices=Kind)
     name = models.CharField(max_length=255)
     body_hash = models.CharField(max_length=64, blank=True, default="")
-    # Empty only within the transaction that makes the bot.
+    # Null only inside the transaction that creates the bot.
     bot = models.ForeignKey(Bot, null=True, on_delete=models.CASCADE, related_name="request_names")
     created_at = models.DateTimeField(db_default=Now())
 
@@ -188,7 +199,7 @@ class RequestName(models.Model):
 
 
 class Webhook(models.Model):
-    """Where the changes of one bot's status are sent."""
+    """Where one bot's status changes are sent."""
 
     bot = models.OneToOneField(Bot, on_delete=models.CASCADE, related_name="webhook")
     api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="webhooks")

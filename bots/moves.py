@@ -1,134 +1,114 @@
-"""The one door through which a bot changes its status."""
+"""The only code that changes a bot's status."""
 
 import logging
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models.functions import Coalesce, Now
 
-from bots.models import Bot
-from bots.status import TERMINAL, BotStatus, FailureKind, statuses_that_may_become
-from core.sql import fetch_one
+from bots.models import Bot, BotEvent
+from bots.status import TERMINAL, BotStatus, FailureCause, may_become
 
 logger = logging.getLogger(__name__)
-
-# One statement, so that the move and its history cannot be parted. It is a move only from where
-# the table of moves allows it: a bot that is elsewhere stays there, and `moved` has no row. For
-# those who change something else in the same round trip, with `move_parameters`.
-MOVE = """
-moved AS (
-    UPDATE bots_bot SET
-        previous_status = status,
-        status = %(to)s,
-        status_since = clock_timestamp(),
-        failure_reason = %(failure_reason)s,
-        failure_kind = %(failure_kind)s,
-        queued_at = CASE WHEN %(to)s = 'QUEUED'
-            THEN coalesce(queued_at, clock_timestamp()) ELSE queued_at END,
-        started_at = CASE WHEN %(to)s = 'JOINING_CALL'
-            THEN clock_timestamp() ELSE started_at END,
-        ended_at = CASE WHEN %(is_end)s THEN clock_timestamp() END
-    WHERE id = %(bot)s AND status = ANY(%(allowed_from)s)
-    RETURNING *
-), told AS (
-    INSERT INTO bots_botevent (
-        bot_id, at, from_status, to_status, reason, actor,
-        correlation_id, slot_name, coolify_uuid, epoch
-    )
-    SELECT
-        id, status_since, previous_status, status, %(reason)s, %(actor)s,
-        correlation_id, slot_name, coolify_service_uuid, %(epoch)s
-    FROM moved
-)
-"""
-
-_MOVE = f"WITH {MOVE} SELECT previous_status, correlation_id, slot_name FROM moved"  # noqa: S608
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a bot ends, or starts over, and who says so."""
+    """The status a bot moves to, why, and who says so."""
 
     status: BotStatus
     reason: str
     actor: str
-    kind: FailureKind | None = None
+    cause: FailureCause | None = None
 
     def __post_init__(self) -> None:
-        if (self.status == BotStatus.FAILED) != (self.kind is not None):
-            raise ValueError("A failure, and nothing else, has a kind")
+        if (self.status == BotStatus.FAILED) != (self.cause is not None):
+            raise ValueError("A failure, and nothing else, has a cause")
 
 
-def move_bot(bot_id: int, outcome: Outcome, *, epoch: int | None = None) -> bool:
-    """Move a bot to another status and write its history; False if it may not go there now."""
-    row = fetch_one(_MOVE, move_parameters(bot_id, outcome, epoch=epoch))
-    if row is None:
+def move_bot(bot_id: int, outcome: Outcome) -> bool:
+    """Lock the bot and move it; False if it may not go there from where it is."""
+    with transaction.atomic(savepoint=False):
+        bot = lock_bot(bot_id)
+        return bot is not None and move_as_read(bot, outcome)
+
+
+def lock_bot(bot_id: int) -> Bot | None:
+    """The bot as it is now; no other transaction can move it until this one ends."""
+    return Bot.objects.select_for_update(no_key=True).filter(pk=bot_id).first()
+
+
+def move_as_read(bot: Bot, outcome: Outcome, **more: Any) -> bool:
+    """Move the bot from the status in which it was read; False if it has left that, or may not go
+    there. `more`: fields that change with it."""
+    if not may_become(bot.status, outcome.status):
         return False
-    from_status, correlation_id, slot_name = row
-    log_move(
-        bot_id=bot_id,
-        from_status=from_status,
-        to_status=outcome.status,
-        slot_name=slot_name,
-        reason=outcome.reason,
-        correlation_id=correlation_id,
+    failed = outcome.cause is not None
+    moved = Bot.objects.filter(pk=bot.pk, status=bot.status).update(
+        previous_status=bot.status,
+        status=outcome.status,
+        status_since=Now(),
+        status_reason=outcome.reason,
+        status_actor=outcome.actor,
+        failure_reason=outcome.reason if failed else "",
+        failure_kind=outcome.cause.kind if outcome.cause else "",
+        failure_cause=outcome.cause or "",
+        **_times(outcome.status),
+        **more,
     )
+    if not moved:
+        return False
+    log_bot_event(
+        BotEvent(
+            bot_id=bot.pk,
+            from_status=bot.status,
+            to_status=outcome.status,
+            reason=outcome.reason,
+            correlation_id=bot.correlation_id,
+            slot_name=more.get("slot_name", bot.slot_name),
+        )
+    )
+    bot.previous_status, bot.status = bot.status, outcome.status
     return True
 
 
-def move_parameters(bot_id: int, outcome: Outcome, *, epoch: int | None) -> dict[str, Any]:
-    failed = outcome.status == BotStatus.FAILED
-    return {
-        "bot": bot_id,
-        "to": outcome.status.value,
-        "is_end": outcome.status in TERMINAL,
-        "allowed_from": [status.value for status in statuses_that_may_become(outcome.status)],
-        "failure_reason": outcome.reason if failed else "",
-        "failure_kind": outcome.kind.value if outcome.kind else "",
-        "reason": outcome.reason,
-        "actor": outcome.actor,
-        "epoch": epoch,
-    }
+def _times(status: BotStatus) -> dict[str, Any]:
+    """When it was first queued, when it last started, when it ended."""
+    if status == BotStatus.QUEUED:
+        return {"queued_at": Coalesce("queued_at", Now())}
+    if status == BotStatus.JOINING_CALL:
+        return {"started_at": Now()}
+    return {"ended_at": Now()} if status in TERMINAL else {}
 
 
-def record_request(bot: Bot, *, actor: str) -> None:
-    """Write the first line of a new bot's history."""
-    bot.events.create(
+def note_on_bot(bot: Bot, reason: str, *, actor: str) -> None:
+    """Record something that happened to a bot without moving it."""
+    event = BotEvent(
+        bot=bot,
+        from_status=bot.status,
         to_status=bot.status,
-        reason="Bot requested",
+        reason=reason,
         actor=actor,
         correlation_id=bot.correlation_id,
     )
-    log_move(
-        bot_id=bot.pk,
-        from_status="",
-        to_status=bot.status,
-        slot_name="",
-        reason="Bot requested",
-        correlation_id=bot.correlation_id,
-    )
+    event.save(force_insert=True)
+    log_bot_event(event)
 
 
-def log_move(
-    *,
-    bot_id: int,
-    from_status: str,
-    to_status: str,
-    slot_name: str,
-    reason: str,
-    correlation_id: str,
-) -> None:
-    """Say in the log what has become true, once it has."""
+def log_bot_event(event: BotEvent) -> None:
+    """Write one log line for a change, once it is committed."""
     fields = {
-        "correlationId": correlation_id,
-        "bot": bot_id,
-        "from": from_status or None,
-        "to": str(to_status),
-        "slot": slot_name or None,
-        "reason": reason,
+        "correlationId": event.correlation_id,
+        "bot": event.bot_id,
+        "from": event.from_status or None,
+        "to": str(event.to_status),
+        "slot": event.slot_name or None,
+        "reason": event.reason,
     }
     line = (
-        f"[Bot] [corr={correlation_id}] Bot #{bot_id}: {from_status or 'new'} → {to_status} | "
-        f'slot={slot_name or "none"} | reason="{reason}"'
+        f"[Bot] [corr={event.correlation_id}] Bot #{event.bot_id}: "
+        f"{event.from_status or 'new'} → {event.to_status} | "
+        f'slot={event.slot_name or "none"} | reason="{event.reason}"'
     )
     transaction.on_commit(lambda: logger.info("%s", line, extra={"fields": fields}))

@@ -1,4 +1,4 @@
-"""What a bot can be, and every move from one to another."""
+"""The platforms, the bot statuses and the table of allowed moves."""
 
 from django.db import models
 
@@ -27,6 +27,29 @@ class FailureKind(models.TextChoices):
     MEETING = "meeting", "Meeting"
 
 
+class FailureCause(models.TextChoices):
+    """Why a bot or a start failed, for machines. People read the reason."""
+
+    REPORTED_BY_BOT = "reported_by_bot", "Reported by the bot"
+    QUEUE_TIMEOUT = "queue_timeout", "Waited too long"
+    START_REFUSED = "start_refused", "Start refused"
+    START_TIMED_OUT = "start_timed_out", "Start timed out"
+    DEPLOYMENT_FAILED = "deployment_failed", "Deployment failed"
+    CONTAINER_FAILED = "container_failed", "Container failed"
+    CONTAINER_GONE = "container_gone", "Container gone"
+    APPLICATION_GONE = "application_gone", "Application gone"
+    HEARTBEAT_LOST = "heartbeat_lost", "Heartbeat lost"
+    STOP_FAILED = "stop_failed", "Stop failed"
+    OPERATOR = "operator", "Ended by an operator"
+    INCONSISTENT = "inconsistent", "Records contradicted each other"
+    UNKNOWN = "unknown", "Not recorded"
+
+    @property
+    def kind(self) -> FailureKind:
+        is_the_bots_own = self == FailureCause.REPORTED_BY_BOT
+        return FailureKind.MEETING if is_the_bots_own else FailureKind.INFRASTRUCTURE
+
+
 _S = BotStatus
 
 TERMINAL = (_S.DONE, _S.FAILED, _S.CANCELLED)
@@ -34,7 +57,7 @@ WAITING = (_S.PENDING, _S.QUEUED)
 RUNNING = (_S.JOINING_CALL, _S.IN_WAITING_ROOM, _S.IN_CALL, _S.LEAVING)
 HOLDS_SLOT = (_S.DEPLOYING, *RUNNING)
 
-# From each status, the ones a bot may move to. The database holds the same table (models.py).
+# For each status, where a bot may move next. A constraint in models.py enforces this table.
 MOVES: dict[BotStatus, tuple[BotStatus, ...]] = {
     _S.PENDING: (_S.QUEUED, _S.DEPLOYING, _S.FAILED, _S.CANCELLED),
     _S.QUEUED: (_S.DEPLOYING, _S.FAILED, _S.CANCELLED),
@@ -51,5 +74,5 @@ MOVES: dict[BotStatus, tuple[BotStatus, ...]] = {
 }
 
 
-def statuses_that_may_become(status: BotStatus) -> list[BotStatus]:
-    return [before for before, after in MOVES.items() if status in after]
+def may_become(before: str, after: BotStatus) -> bool:
+    return after in MOVES[BotStatus(before)]

@@ -4,12 +4,12 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.paginator import Paginator
-from django.db import connection
 from django.db.models import Choices, Model, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect, QueryDict
 from django.utils.functional import cached_property
 
 from core.permissions import OPERATE
+from core.sql import estimated_rows
 
 
 class EstimatingPaginator(Paginator):
@@ -21,20 +21,10 @@ class EstimatingPaginator(Paginator):
     def count(self) -> int:
         rows: Any = self.object_list
         if isinstance(rows, QuerySet) and not rows.query.where:
-            estimate = _estimated_rows(rows.model)
+            estimate = estimated_rows(rows.model._meta.db_table)
             if estimate > self.EXACT_BELOW:
                 return estimate
         return len(rows) if isinstance(rows, list) else rows.count()
-
-
-def _estimated_rows(model: type[Model]) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
-            [model._meta.db_table],
-        )
-        row = cursor.fetchone()
-    return int(row[0]) if row else 0
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):

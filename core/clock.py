@@ -2,14 +2,9 @@
 
 from datetime import UTC, datetime
 
-from core.sql import fetch_one
+from core.sql import clock as database_now
 
-
-def database_now() -> datetime:
-    row = fetch_one("SELECT clock_timestamp()", {})
-    assert row is not None
-    moment: datetime = row[0]
-    return moment
+__all__ = ["database_now", "on_this_hosts_clock"]
 
 
 def on_this_hosts_clock(moment: datetime) -> datetime:

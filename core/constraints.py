@@ -5,17 +5,17 @@ from functools import reduce
 from operator import or_
 from typing import TypeVar
 
-from django.db import migrations
+from django.db import IntegrityError, migrations
 from django.db.models import Q
 
 T = TypeVar("T", bound=str)
 
 
 def allowed_moves(moves: Mapping[T, Sequence[T]], *, start: Iterable[str]) -> Q:
-    """Holds for rows whose last move, `previous_status` to `status`, is in the table of moves.
+    """Return the condition that a row's last move, `previous_status` to `status`, is allowed.
 
-    The move itself is one UPDATE that sets `previous_status = status`, so PostgreSQL refuses a
-    move that is not in the table, whoever makes it.
+    Each move is one UPDATE that sets `previous_status = status`, so PostgreSQL refuses a move that
+    is not in the table, whatever code makes it.
     """
     pairs = [Q(previous_status="", status__in=sorted(start))]
     pairs += [
@@ -27,7 +27,7 @@ def allowed_moves(moves: Mapping[T, Sequence[T]], *, start: Iterable[str]) -> Q:
 
 
 def append_only(table: str) -> migrations.RunSQL:
-    """History is written once: the database refuses to change a row (pruning may delete it)."""
+    """Return the SQL that makes the database refuse updates of history. Retention may delete."""
     return migrations.RunSQL(
         sql=f"""
             CREATE FUNCTION {table}_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -43,3 +43,9 @@ def append_only(table: str) -> migrations.RunSQL:
             DROP FUNCTION {table}_is_append_only();
         """,
     )
+
+
+def violated_constraint(error: IntegrityError) -> str:
+    """The name of the constraint that PostgreSQL saw broken; "" if it named none."""
+    diagnosis = getattr(error.__cause__, "diag", None)
+    return getattr(diagnosis, "constraint_name", None) or ""

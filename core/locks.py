@@ -4,6 +4,7 @@ from datetime import timedelta
 from zlib import crc32
 
 from django.db import OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.errors import LockNotAvailable
 
 
@@ -50,6 +51,12 @@ def advisory_lock_within(patience: timedelta, name: str) -> None:
         if isinstance(error.__cause__, LockNotAvailable):
             raise LockIsTaken(name) from error
         raise
+
+
+def session_lock(database: BaseDatabaseWrapper, number: int) -> None:
+    """Wait for a lock that lasts as long as this connection, which must not be pooled."""
+    with database.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [number])
 
 
 def _refuse_outside_a_transaction(name: str) -> None:

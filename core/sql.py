@@ -1,9 +1,11 @@
-"""Helpers for hand-written SQL, which does in one round trip what the ORM does in several."""
+"""Helpers for hand-written SQL, and the few statements about the session and the server."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from django.db import connection, models
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 M = TypeVar("M", bound=models.Model)
 
@@ -35,3 +37,47 @@ def _converted(field: "models.Field[Any, Any]", value: Any) -> Any:
     """Convert the value as the ORM would: JSON arrives as text."""
     convert = getattr(field, "from_db_value", None)
     return convert(value, None, connection) if convert else value
+
+
+# --- The session and the server: the ORM has no words for these ---------------------------------
+
+
+def clock() -> datetime:
+    """The database's clock now, not that of the transaction's begin."""
+    row = fetch_one("SELECT clock_timestamp()", {})
+    assert row is not None
+    moment: datetime = row[0]
+    return moment
+
+
+def notify(channel: str, payloads: Iterable[str] = ("",)) -> None:
+    """Send these to all who listen, once the transaction commits."""
+    sql = "SELECT pg_notify(%(channel)s, payload) FROM unnest(%(payloads)s::text[]) AS payload"
+    fetch_all(sql, {"channel": channel, "payloads": list(payloads)})
+
+
+def listen(database: BaseDatabaseWrapper, channel: str) -> None:
+    with database.cursor() as cursor:
+        cursor.execute(f"LISTEN {channel}")
+
+
+def set_parameter(
+    database: BaseDatabaseWrapper, name: str, value: str, *, only_here: bool = False
+) -> None:
+    """Set a parameter for the session, or `only_here`, in this transaction."""
+    with database.cursor() as cursor:
+        cursor.execute("SELECT set_config(%s, %s, %s)", [name, value, only_here])
+
+
+def server_version() -> int:
+    """Such as 180004 for 18.4."""
+    row = fetch_one("SHOW server_version_num", {})
+    assert row is not None
+    return int(row[0])
+
+
+def estimated_rows(table: str) -> int:
+    """By the server's own statistics: counting would read the whole table."""
+    sql = "SELECT reltuples::bigint FROM pg_class WHERE oid = %(table)s::regclass"
+    row = fetch_one(sql, {"table": table})
+    return int(row[0]) if row else 0

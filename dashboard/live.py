@@ -6,6 +6,7 @@ own URL every second or two and sends the version of the live part that it shows
 shown, and the HTML is cached per version: many open pages cost one rendering.
 """
 
+import time
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -20,12 +21,15 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from core.permissions import ADMINISTER, OPERATE
+from core.sql import fetch_one
 from dashboard.permissions import is_live_request
 from dashboard.unchanged import remember_unchanged
+from slots.deployment import ACTIVE
 
 Context = Callable[[], dict[str, Any]]
 
 KEEP_HTML = 60.0
+ESTIMATES_HOLD_FOR = 10  # seconds
 
 
 def live_page(
@@ -86,6 +90,28 @@ def what_the_user_may(request: HttpRequest) -> dict[str, bool]:
 def version_of(*shown: QuerySet[Any] | object) -> str:
     """A digest that changes when a row of a queryset or another value does."""
     return _digest([_rows(each) if isinstance(each, QuerySet) else each for each in shown])
+
+
+# Everything that the overview shows, in one round trip. Not ORM: xmin, which changes with every
+# update of a row.
+_POOL_VERSION = """
+SELECT
+    (SELECT md5(string_agg(id || ':' || xmin, ',' ORDER BY id)) FROM slots_slot),
+    (SELECT md5(string_agg(platform || ':' || xmin, ',' ORDER BY platform)) FROM slots_pool),
+    (SELECT count(*) FROM slots_pool WHERE paused_until > clock_timestamp()),
+    (SELECT md5(string_agg(id || ':' || xmin, ',' ORDER BY id)) FROM queues_queueentry),
+    (SELECT count(*) FROM slots_deployment WHERE status = ANY(%(active)s)),
+    (SELECT max(minute) FROM botpool_poolsample)
+"""
+
+
+def version_of_pool() -> tuple[Any, ...] | None:
+    return fetch_one(_POOL_VERSION, {"active": list(ACTIVE)})
+
+
+def estimates() -> float:
+    """A value that changes every few seconds, for versions of pages that show estimates."""
+    return time.time() // ESTIMATES_HOLD_FOR
 
 
 def _rows(rows: QuerySet[Model]) -> list[Any]:

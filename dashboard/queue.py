@@ -1,6 +1,5 @@
 """The queue page: waiting bots in the order in which they are served, and why they wait."""
 
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,7 +10,7 @@ from django.views.decorators.http import require_safe
 from bots.models import Bot
 from bots.status import Platform
 from core.permissions import VIEW
-from dashboard.live import live_page, version_of
+from dashboard.live import estimates, live_page, version_of
 from dashboard.permissions import needs
 from pool.capacity import paused_pools
 from pool.waiting.position import Place, places_in_line
@@ -21,7 +20,6 @@ from queues.models import QueueEntry
 from slots.models import Pool, Slot
 
 SHOWN = 200
-ESTIMATES_HOLD_FOR = 10  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +56,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         entries,
         Pool.objects.all(),
         Slot.objects.filter(platform__in=platforms),
-        time.time() // ESTIMATES_HOLD_FOR,
+        estimates(),
     )
     return live_page(
         request,

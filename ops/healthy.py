@@ -20,13 +20,15 @@ def web() -> bool:
 def worker() -> bool:
     """Any worker has run the heartbeat. A frozen worker is replaced by its own watchdog."""
     return _younger_than_a_minute(
-        "SELECT finished_at FROM botpool_periodicwork WHERE name = 'worker heartbeat'"
+        "SELECT finished_at FROM slots_lease WHERE key = 'worker heartbeat'"
     )
 
 
 def ticker() -> bool:
     """Any ticker leads."""
-    return _younger_than_a_minute("SELECT seen_at FROM botpool_tickerlease")
+    return _younger_than_a_minute(
+        "SELECT expires_at FROM slots_lease WHERE key = 'ticker' AND holder <> ''"
+    )
 
 
 def _younger_than_a_minute(moment: str) -> bool:

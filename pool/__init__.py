@@ -1,4 +1,4 @@
-"""The verbs: request, claim, assign, release, queue, capacity. A bot's story, in order:
+"""The verbs: request, claim, assign, release, queue, capacity. A bot's life, in order:
 request, lifecycle, controller (start, verdict, stop), drain.
 
 No HTTP here: only pool.controller and pool.reconciler talk to Coolify.

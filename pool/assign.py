@@ -1,110 +1,126 @@
-"""Giving a slot to a bot: the claim, the bot's move, the deployment and both histories."""
+"""Giving a slot to a bot: the slot's row, the bot's move and the deployment, in one transaction."""
+
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.db.models.functions import Greatest, Now
 
 from bots.models import Bot
-from bots.moves import log_move
-from bots.status import BotStatus
-from core.sql import fetch_one
+from bots.moves import Outcome, move_as_read
+from bots.status import WAITING, BotStatus
+from core.clock import database_now
+from core.constraints import violated_constraint
 from pool.claim import acquire_or_create_slot
-from slots.history import log_transition
-from slots.models import Slot
+from queues.models import QueueEntry, ageing
+from slots.deployment import Deployment
+from slots.history import log_slot_transition
+from slots.models import Slot, SlotTransition
+from slots.status import SlotStatus
 
-# The bot's move and both histories, in one round trip. No row: the bot is not waiting any more.
-_RECORD_ASSIGNMENT = """
-WITH placed AS (
-    UPDATE bots_bot SET
-        previous_status = status,
-        status = 'DEPLOYING',
-        status_since = clock_timestamp(),
-        placements = placements + 1,
-        slot_name = %(slot_name)s,
-        coolify_service_uuid = %(coolify_uuid)s
-    WHERE id = %(bot)s AND status IN ('PENDING', 'QUEUED')
-    RETURNING id, previous_status, status, status_since, correlation_id
-), left_the_queue AS (
-    DELETE FROM queues_queueentry WHERE bot_id = %(bot)s
-), told_by_the_bot AS (
-    INSERT INTO bots_botevent (
-        bot_id, at, from_status, to_status, reason, actor,
-        correlation_id, slot_name, coolify_uuid, epoch
-    )
-    SELECT
-        id, status_since, previous_status, status, %(reason)s, %(actor)s,
-        correlation_id, %(slot_name)s, %(coolify_uuid)s, %(epoch)s
-    FROM placed
-), deployment AS (
-    INSERT INTO slots_deployment (slot_id, slot_name, bot_id, epoch, image, server_uuid)
-    SELECT %(slot)s, %(slot_name)s, id, %(epoch)s, %(image)s, %(server)s FROM placed
-)
-INSERT INTO slots_slottransition (
-    slot_id, slot_name, at, from_status, to_status, lasted, reason,
-    bot_id, epoch, coolify_uuid, actor, correlation_id
-)
-SELECT
-    %(slot)s, %(slot_name)s, %(since)s, %(from_status)s, 'deploying', %(lasted)s, %(reason)s,
-    id, %(epoch)s, %(coolify_uuid)s, %(actor)s, correlation_id
-FROM placed
-RETURNING (SELECT previous_status FROM placed)
-"""
+A_MOMENT = timedelta(seconds=5)
+ONE_SLOT_PER_BOT = "slots_slot_assigned_bot_id_key"
 
 
 class BotIsNotWaiting(Exception):
-    """The bot has been cancelled, has ended or has got a slot: there is nobody to place."""
+    """The bot was cancelled, has ended or already has a slot."""
 
 
 def assign_bot_to_slot(bot: Bot, *, reason: str, actor: str) -> Slot | None:
-    """Give a waiting bot a slot of its platform; None if the pool is full."""
+    """Give a waiting bot a slot of its platform; None if the pool is full.
+
+    If the caller is in a transaction, `bot` must have been read or made in it.
+    """
     try:
-        # No savepoint within a caller's transaction: it has nothing to go on with if this fails.
+        # No savepoint: if this fails, the caller's transaction has nothing left to do.
         with transaction.atomic(savepoint=False):
             slot = acquire_or_create_slot(bot)
             if slot is not None:
-                _record_assignment(slot, bot, reason=reason, actor=actor)
+                deadline = _leave_line(bot)
+                _give_slot(slot, bot, reason=reason, actor=actor)
+                _move_bot(slot, bot, reason=reason, actor=actor)
+                _add_deployment(slot, bot, deadline=deadline)
     except IntegrityError as error:
-        if "assigned_bot_id" in str(error):  # one slot per bot: it has got one meanwhile
-            raise BotIsNotWaiting(f"{bot} has a slot already") from error
+        if violated_constraint(error) == ONE_SLOT_PER_BOT:
+            raise BotIsNotWaiting(f"{bot} already has a slot") from error
         raise
     return slot
 
 
-def _record_assignment(slot: Slot, bot: Bot, *, reason: str, actor: str) -> None:
-    row = fetch_one(
-        _RECORD_ASSIGNMENT,
-        {
-            "bot": bot.pk,
-            "slot": slot.pk,
-            "slot_name": slot.name,
-            "coolify_uuid": slot.coolify_uuid,
-            "epoch": slot.epoch,
-            "since": slot.status_since,
-            "from_status": slot.previous_status,
-            "lasted": slot.previous_lasted,
-            "image": settings.BOT_IMAGES[slot.platform],
-            "server": slot.server_uuid,
-            "reason": reason,
-            "actor": actor,
-        },
+def _give_slot(slot: Slot, bot: Bot, *, reason: str, actor: str) -> None:
+    is_new, before = slot.pk is None, slot.status
+    slot.status = SlotStatus.DEPLOYING
+    slot.assigned_bot, slot.epoch = bot, slot.epoch + 1
+    slot.last_bot_id, slot.correlation_id = bot.pk, bot.correlation_id
+    slot.status_reason, slot.status_actor = reason, actor
+    if is_new:
+        slot.status_since = slot.last_assigned_at = slot.last_used_at = database_now()
+        slot.save(force_insert=True)
+    else:
+        slot.previous_status = before
+        Slot.objects.filter(pk=slot.pk).update(
+            status=SlotStatus.DEPLOYING,
+            previous_status=before,
+            previous_lasted=Now() - F("status_since"),
+            status_since=Now(),
+            status_reason=reason,
+            status_actor=actor,
+            assigned_bot=bot,
+            last_bot_id=bot.pk,
+            correlation_id=bot.correlation_id,
+            epoch=slot.epoch,
+            last_assigned_at=Now(),
+            last_used_at=Now(),
+        )
+    log_slot_transition(
+        SlotTransition(
+            slot_id=slot.pk,
+            slot_name=slot.name,
+            from_status="" if is_new else before,
+            to_status=slot.status,
+            reason=reason,
+            bot_id=bot.pk,
+            epoch=slot.epoch,
+            coolify_uuid=slot.coolify_uuid,
+            correlation_id=bot.correlation_id,
+        )
     )
-    if row is None:
-        raise BotIsNotWaiting(f"{bot} is not waiting for a slot any more")
-    log_transition(
+
+
+def _move_bot(slot: Slot, bot: Bot, *, reason: str, actor: str) -> None:
+    moved = bot.status in WAITING and move_as_read(
+        bot,
+        Outcome(BotStatus.DEPLOYING, reason, actor),
+        placements=F("placements") + 1,
         slot_name=slot.name,
-        slot_id=slot.pk,
-        from_status=slot.previous_status,
-        to_status=slot.status,
-        bot_id=bot.pk,
-        coolify_uuid=slot.coolify_uuid,
+        coolify_service_uuid=slot.coolify_uuid,
+    )
+    if not moved:
+        raise BotIsNotWaiting(f"{bot} is no longer waiting for a slot")
+    bot.placements += 1
+    bot.slot_name, bot.coolify_service_uuid = slot.name, slot.coolify_uuid
+
+
+def _leave_line(bot: Bot) -> datetime | None:
+    """Take the bot out of the queue; return the deadline that it had there."""
+    if bot.status != BotStatus.QUEUED:
+        return None
+    entry = QueueEntry.objects.filter(bot=bot).first()
+    QueueEntry.objects.filter(bot=bot).delete()
+    return entry.timeout_at if entry else None
+
+
+def _add_deployment(slot: Slot, bot: Bot, *, deadline: datetime | None) -> None:
+    """It first waits for its image, with the turn and the deadline of its bot."""
+    Deployment.objects.create(
+        slot=slot,
+        slot_name=slot.name,
+        bot=bot,
         epoch=slot.epoch,
-        reason=reason,
-        correlation_id=bot.correlation_id,
-    )
-    log_move(
-        bot_id=bot.pk,
-        from_status=row[0],
-        to_status=BotStatus.DEPLOYING,
-        slot_name=slot.name,
-        reason=reason,
-        correlation_id=bot.correlation_id,
+        image=settings.BOT_IMAGES[slot.platform],
+        server_uuid=slot.server_uuid,
+        turn=bot.created_at + bot.priority * ageing(),
+        # A moment at least, so that a bot that finds everything ready is started.
+        deadline=Greatest(deadline or Now() + bot.queue_timeout, Now() + A_MOMENT),
     )

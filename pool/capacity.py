@@ -1,15 +1,11 @@
-"""How large a pool may be, whether there is room in it, and whether it is paused.
-
-Each rule stands here once. The SQL conditions take the parameters of `opening_parameters`.
-"""
-
-from typing import Any
+"""How large a pool may be, whether there is room in it, whether it is paused: each rule once."""
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from slots.models import Pool
+from slots.models import Pool, Slot
+from slots.status import SlotStatus
 
 # --- The size ----------------------------------------------------------------------------------
 
@@ -28,43 +24,27 @@ def pool_sizes() -> dict[str, int]:
     return {p: pool_size(p, set_by_operators.get(p)) for p in settings.MAX_POOL_SIZES}
 
 
-POOL_SIZE = """
-coalesce((SELECT max_size FROM slots_pool WHERE platform = %(platform)s), %(maximum)s)
-"""
-
-ROOM_TO_GROW = f"""
-(SELECT count(*) FROM slots_slot WHERE platform = %(platform)s) < {POOL_SIZE}
-"""  # noqa: S608 (nothing of this comes from outside)
-
-# An idle slot, or room for one more. Only a hint: pool.claim makes sure.
-SLOT_TO_BE_HAD = f"""
-(
-    EXISTS (
-        SELECT FROM slots_slot
-        WHERE platform = %(platform)s AND status = 'idle' AND NOT cordoned
-    )
-    OR {ROOM_TO_GROW}
-)
-"""
+def has_room(platform: str) -> bool:
+    """Whether the pool may grow by one. Hold the lock GROW_POOL to rely on it."""
+    size = pool_size(platform, Pool.objects.filter(platform=platform).first())
+    return Slot.objects.filter(platform=platform).count() < size
 
 
-def opening_parameters(platform: str) -> dict[str, Any]:
-    return {"platform": platform, "maximum": settings.MAX_POOL_SIZES[platform]}
+def idle_slots(platform: str) -> QuerySet[Slot]:
+    """The slots that a bot may get."""
+    return Slot.objects.filter(platform=platform, status=SlotStatus.IDLE, cordoned=False)
+
+
+def has_opening(platform: str) -> bool:
+    """Whether a bot could get a slot now. Only a hint: the claim makes sure."""
+    return idle_slots(platform).exists() or has_room(platform)
 
 
 # --- Pauses ------------------------------------------------------------------------------------
 
-PAUSED = """
-EXISTS (
-    SELECT FROM slots_pool
-    WHERE platform = %(platform)s AND paused_at IS NOT NULL
-    AND (paused_until IS NULL OR paused_until > clock_timestamp())
-)
-"""
-
 
 def paused_pools() -> QuerySet[Pool]:
-    """The pools that are paused now. A pause that has come to its end is none."""
+    """The pools that are paused now; an expired pause does not count."""
     not_over = Q(paused_until__isnull=True) | Q(paused_until__gt=Now())
     return Pool.objects.filter(not_over, paused_at__isnull=False)
 

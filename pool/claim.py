@@ -1,102 +1,70 @@
 """Finding a slot for a bot: an idle one, else a new one, else none.
 
-This claims the slot's row and no more. Callers go through pool.assign.assign_bot_to_slot,
-which moves the bot and writes the history in the same transaction.
+This only locks or makes the slot's row; pool.assign gives it to the bot.
 """
 
+from itertools import count
+
 from django.conf import settings
+from django.db.models import F
 
 from bots.models import Bot
-from core.locks import TAKE_LOCK, lock_parameters
-from core.sql import columns, fetch_one, instance
-from pool.capacity import ROOM_TO_GROW, opening_parameters
+from core.locks import advisory_lock
+from pool.capacity import has_room, idle_slots
 from pool.lock_names import GROW_POOL
 from slots.models import Slot
-
-# One statement picks, locks and takes the slot. Not within a CTE: PostgreSQL might then answer
-# "no slot" while slots are idle.
-_CLAIM_IDLE = f"""
-UPDATE slots_slot SET
-    previous_status = status,
-    previous_lasted = clock_timestamp() - status_since,
-    status = 'deploying',
-    status_since = clock_timestamp(),
-    assigned_bot_id = %(bot)s,
-    epoch = epoch + 1,
-    last_assigned_at = clock_timestamp(),
-    last_used_at = clock_timestamp()
-WHERE id = (
-    SELECT id FROM slots_slot
-    WHERE platform = %(platform)s AND status = 'idle' AND NOT cordoned
-    ORDER BY last_used_at NULLS FIRST, number
-    LIMIT 1
-    FOR UPDATE SKIP LOCKED
-)
-RETURNING {columns(Slot)}
-"""  # noqa: S608 (nothing of this comes from outside)
-
-# An empty table has no rows to lock: without this lock two could make the same slot. Nobody waits
-# for it where there is no room.
-_LOCK_IF_ROOM = f"SELECT {TAKE_LOCK} WHERE {ROOM_TO_GROW}"
-
-# The lowest free number is at most one more than the number of slots there are.
-_CREATE = f"""
-INSERT INTO slots_slot (
-    platform, number, name, server_uuid,
-    status, assigned_bot_id, epoch, last_assigned_at, last_used_at
-)
-SELECT
-    %(platform)s,
-    number,
-    concat_ws(
-        '-', %(prefix)s, %(platform)s,
-        lpad(number::text, greatest(3, length(number::text)), '0')
-    ),
-    (%(servers)s::text[])[1 + (number - 1) %% cardinality(%(servers)s::text[])],
-    'deploying', %(bot)s, 1, clock_timestamp(), clock_timestamp()
-FROM (
-    SELECT min(candidate) AS number
-    FROM generate_series(
-        1, 1 + (SELECT count(*) FROM slots_slot WHERE platform = %(platform)s)
-    ) AS candidate
-    WHERE NOT EXISTS (
-        SELECT FROM slots_slot WHERE platform = %(platform)s AND number = candidate
-    )
-) AS lowest_free
-WHERE {ROOM_TO_GROW}
-RETURNING {columns(Slot)}
-"""  # noqa: S608
+from slots.status import SlotStatus
 
 
 def acquire_or_create_slot(bot: Bot) -> Slot | None:
-    """Claim for this bot the idle slot of its platform that was used least recently, or a new
-    slot if the pool is below its maximum. None means that the pool is full."""
-    slot = _claim_idle(bot)
-    if slot is None and _lock_if_there_is_room(bot.platform):
-        # One more look: while we waited a slot may have come free.
-        slot = _claim_idle(bot) or _create(bot)
+    """Lock the platform's least recently used idle slot, or make one if the pool has room.
+
+    None means that the pool is full.
+    """
+    slot = _lock_idle(bot.platform, skip_locked=True)
+    if slot is None and _lock_growth(bot.platform):
+        # Try again and wait for locks: a slot that another transaction holds for a moment is no
+        # reason to grow.
+        slot = _lock_idle(bot.platform, skip_locked=False) or _create(bot.platform)
     return slot
 
 
-def _claim_idle(bot: Bot) -> Slot | None:
-    row = fetch_one(_CLAIM_IDLE, {"bot": bot.pk, "platform": bot.platform})
-    return instance(Slot, row) if row else None
+def _lock_idle(platform: str, *, skip_locked: bool) -> Slot | None:
+    in_turn = idle_slots(platform).order_by(F("last_used_at").asc(nulls_first=True), "number")
+    return in_turn.select_for_update(skip_locked=skip_locked, no_key=True).first()
 
 
-def _lock_if_there_is_room(platform: str) -> bool:
-    """Let nobody else grow this pool until the transaction ends; False if it is full."""
-    lock = lock_parameters(GROW_POOL.format(platform=platform))
-    return fetch_one(_LOCK_IF_ROOM, {**opening_parameters(platform), **lock}) is not None
+def _lock_growth(platform: str) -> bool:
+    """Stop other transactions from growing this pool until this one ends; False if it is full.
+
+    An empty table has no rows to lock: without this lock, two could make the same slot.
+    """
+    if not has_room(platform):
+        return False  # nothing to wait for
+    advisory_lock(GROW_POOL.format(platform=platform))
+    return True
 
 
-def _create(bot: Bot) -> Slot | None:
-    row = fetch_one(
-        _CREATE,
-        {
-            **opening_parameters(bot.platform),
-            "bot": bot.pk,
-            "prefix": settings.SLOT_NAME_PREFIX,
-            "servers": settings.COOLIFY_SERVER_UUIDS or [""],
-        },
+def _create(platform: str) -> Slot | None:
+    """Not saved yet: it is inserted with its first bot."""
+    if not has_room(platform):  # another transaction may have grown it meanwhile
+        return None
+    number = _lowest_free_number(platform)
+    return Slot(
+        platform=platform,
+        number=number,
+        name=f"{settings.SLOT_NAME_PREFIX}-{platform}-{number:03d}",
+        server_uuid=_server(number),
+        status=SlotStatus.IDLE,
+        epoch=0,
     )
-    return instance(Slot, row) if row else None
+
+
+def _lowest_free_number(platform: str) -> int:
+    taken = set(Slot.objects.filter(platform=platform).values_list("number", flat=True))
+    return next(number for number in count(1) if number not in taken)
+
+
+def _server(number: int) -> str:
+    servers = settings.COOLIFY_SERVER_UUIDS or [""]
+    return str(servers[(number - 1) % len(servers)])

@@ -1,8 +1,8 @@
-"""Giving free slots to those who wait, in their order.
+"""Giving free slots to waiters, in their order.
 
-The drains of one platform go one at a time: two that ran together would each lock a waiter, and
-with one slot to give the second in line might get it. Whoever comes while a drain runs waits for
-it and then looks for itself, for the other one may have looked before there was anything to see.
+Drains of one platform run one at a time. Two at once would each lock a waiter, and the second in
+line might get the only slot. A drain that finds another one running waits for it and then checks
+for itself: the other one may have checked too early.
 """
 
 import logging
@@ -10,12 +10,14 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
 
 from bots.models import Bot
+from bots.status import BotStatus
 from core.locks import LockIsTaken, advisory_lock_within
-from core.sql import columns, fetch_one, instance
 from pool.assign import assign_bot_to_slot
-from pool.capacity import PAUSED, SLOT_TO_BE_HAD, opening_parameters
+from pool.capacity import current_pause, has_opening
 from pool.lock_names import DRAIN_QUEUE
 from queues.models import QueueEntry
 from slots.models import Slot
@@ -28,34 +30,6 @@ PATIENCE = timedelta(milliseconds=500)
 BATCH = 10
 FRONT = 4
 
-# Asked before the lock is taken, so that most nudges, which find nothing to do, cost one query.
-_WORTH_A_TRY = f"""
-SELECT EXISTS (
-    SELECT FROM queues_queueentry
-    WHERE platform = %(platform)s AND timeout_at > clock_timestamp()
-) AND NOT {PAUSED} AND {SLOT_TO_BE_HAD}
-"""  # noqa: S608 (nothing of this comes from outside)
-
-# The bot's lock stands for its entry's, as everywhere. A waiter who is being cancelled or moved at
-# this moment is passed over; one whose cancelling was committed meanwhile is not QUEUED any more.
-# Only the very front of the line is looked at, and the status is compared as an expression, so
-# that every plan begins there: with statistics that are behind, PostgreSQL would read all who wait.
-_HEAD = f"""
-SELECT {columns(Bot)} FROM bots_bot WHERE id = (
-    SELECT bot.id
-    FROM (
-        SELECT id, bot_id, turn FROM queues_queueentry
-        WHERE platform = %(platform)s AND timeout_at > clock_timestamp()
-        ORDER BY turn, id
-        LIMIT %(front)s
-    ) AS entry JOIN bots_bot AS bot ON bot.id = entry.bot_id
-    WHERE bot.status || '' = 'QUEUED' AND NOT {PAUSED} AND {SLOT_TO_BE_HAD}
-    ORDER BY entry.turn, entry.id
-    LIMIT 1
-    FOR NO KEY UPDATE OF bot SKIP LOCKED
-)
-"""  # noqa: S608
-
 
 def drain(platform: str) -> list[Slot]:
     """Give slots to the waiters of a platform until there is no slot or no waiter."""
@@ -67,7 +41,7 @@ def drain(platform: str) -> list[Slot]:
             if len(batch) < BATCH:
                 break
     except LockIsTaken:
-        logger.info("[Queue] %s is being drained by others; the sweep looks again", platform)
+        logger.info("[Queue] Another process is draining %s; the next sweep tries again", platform)
     return given
 
 
@@ -79,30 +53,48 @@ def drain_all() -> list[Slot]:
 def drain_after_commit(platform: str, *, if_any_served: Callable[[], None] | None = None) -> None:
     """Call this in the transaction that frees a slot, adds a waiter or makes room."""
 
-    def drain_now() -> None:  # named, because Django logs the name of one that fails
+    def drain_now() -> None:  # named: Django logs the name of a hook that fails
         if drain(platform) and if_any_served is not None:
             if_any_served()
 
     transaction.on_commit(drain_now, robust=True)
 
 
+def _waiting(platform: str) -> QuerySet[QueueEntry]:
+    """In the order in which they are served."""
+    in_time = QueueEntry.objects.filter(platform=platform, timeout_at__gt=Now())
+    return in_time.order_by("turn", "id")
+
+
 def _worth_a_try(platform: str) -> bool:
-    row = fetch_one(_WORTH_A_TRY, opening_parameters(platform))
-    return row is not None and row[0]
+    """Checked before locking: most drains find nothing to do and cost one query."""
+    return _waiting(platform).exists() and current_pause(platform) is None and has_opening(platform)
 
 
 def _serve_some(platform: str) -> list[Slot]:
-    """A few at a time, so that nobody who wants to leave the line waits long for the commit."""
+    """Serve a few at a time: a waiter that wants to leave the line waits for the commit."""
     batch: list[Slot] = []
     with transaction.atomic():
         advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))
-        while len(batch) < BATCH and (slot := _serve_next(platform)):
-            batch.append(slot)
+        if current_pause(platform) is None:
+            while len(batch) < BATCH and (slot := _serve_next(platform)):
+                batch.append(slot)
     return batch
 
 
 def _serve_next(platform: str) -> Slot | None:
-    row = fetch_one(_HEAD, {**opening_parameters(platform), "front": FRONT})
-    if row is None:
-        return None
-    return assign_bot_to_slot(instance(Bot, row), reason=ITS_TURN, actor=ACTOR)
+    bot = _lock_head(platform)
+    return assign_bot_to_slot(bot, reason=ITS_TURN, actor=ACTOR) if bot else None
+
+
+def _lock_head(platform: str) -> Bot | None:
+    """Lock the first bot in line, and with it its queue entry.
+
+    A waiter that another transaction is cancelling or moving is skipped.
+    """
+    waiting = Bot.objects.select_for_update(skip_locked=True, no_key=True)
+    for bot_id in _waiting(platform).values_list("bot_id", flat=True)[:FRONT]:
+        bot = waiting.filter(pk=bot_id, status=BotStatus.QUEUED).first()
+        if bot is not None:
+            return bot
+    return None

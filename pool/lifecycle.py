@@ -4,45 +4,41 @@
                            └──────────── error ────────────┘                      ▲
                                            └──────────────── recover ─────────────┘
 
-Everybody who changes a slot calls these functions: views, admin, API, tasks and commands. A Slot
-passed in means the slot as the caller read it. If its epoch has moved on since, nothing is
-changed and the answer is False: a late writer is never a thief.
+Every change of a slot goes through pool.assign and these functions: views, admin, API, tasks and
+commands call them. Each takes the slot as the caller read it. If its epoch has moved on since,
+nothing changes and the function returns False: a late writer never takes a slot from its next bot.
 
-Locks are taken in the order bot, slot. The claim of an idle slot comes before its bot's lock,
-but waits for nobody.
+Lock order: the bot, then its slot.
 """
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
 from bots.models import Bot
-from bots.moves import Outcome, move_bot
-from bots.status import TERMINAL, BotStatus, FailureKind
+from bots.moves import Outcome, lock_bot, move_as_read
+from bots.status import TERMINAL, BotStatus, FailureCause
 from pool.drain import drain_after_commit
 from pool.line import leave_line, queue_bot
-from slots.deployment import DeploymentStatus as _D
 from slots.models import Slot
-from slots.moves import move_slot
+from slots.moves import SlotMove, move_slot
 from slots.status import SlotStatus
 
 logger = logging.getLogger(__name__)
 
 
-# --- Its container runs ----------------------------------------------------------------------
+# --- The container runs ----------------------------------------------------------------------
 
 
 def mark_slot_running(slot: Slot, *, reason: str, actor: str) -> bool:
-    """The container runs: the slot is busy, and its bot is on the way into the meeting."""
-    joining = Outcome(BotStatus.JOINING_CALL, reason, actor)
+    """The container runs: make the slot busy and its bot JOINING_CALL."""
     with _all_or_nothing(slot, reason) as result:
-        move_bot(_bot_of(slot), joining, epoch=slot.epoch)
-        _move(slot, SlotStatus.BUSY, reason=reason, actor=actor)
+        move_as_read(_lock_bot_of(slot), Outcome(BotStatus.JOINING_CALL, reason, actor))
+        _move(slot, SlotMove(to=SlotStatus.BUSY, reason=reason, actor=actor))
     return result.done
 
 
@@ -50,31 +46,34 @@ def mark_slot_running(slot: Slot, *, reason: str, actor: str) -> bool:
 
 
 def release_bot_from_slot(slot: Slot, outcome: Outcome) -> bool:
-    """End the bot of this slot, if it has not ended yet, and take the slot back.
+    """End the slot's bot, unless it has ended, and take the slot back.
 
-    The slot is `stopping` then, and not yet idle: its container has to be stopped first.
+    The slot becomes `stopping`, not idle: its container has to stop first.
     """
     with _all_or_nothing(slot, outcome.reason) as result:
-        _end(_bot_of(slot), outcome, epoch=slot.epoch)
-        _move(slot, SlotStatus.STOPPING, reason=outcome.reason, actor=outcome.actor)
+        _end(_lock_bot_of(slot), outcome)
+        _move(slot, _to_stopping(outcome))
     return result.done
 
 
 def end_bot(bot: Bot, outcome: Outcome) -> bool:
     """End a bot wherever it is: in the queue, in a slot or in neither. False if it had ended."""
     with transaction.atomic():
-        # The bot first: once it has ended nobody can assign it, so its slot stays what we see.
-        ended_now = _end(bot.pk, outcome, epoch=None)
+        # Lock the bot first: once it has ended it gets no slot, so the slot read below is final.
+        current = lock_bot(bot.pk)
+        if current is None:
+            return False
+        ended_now = _end(current, outcome)
         leave_line(bot)
         slot = get_slot_for_bot(bot)
         if slot is not None:
-            _move(slot, SlotStatus.STOPPING, reason=outcome.reason, actor=outcome.actor)
+            _move(slot, _to_stopping(outcome))
     return ended_now
 
 
 def confirm_slot_stopped(slot: Slot, *, reason: str, actor: str) -> bool:
     """The container is gone: the slot can be given to the next bot."""
-    stopped = move_slot(slot, SlotStatus.IDLE, reason=reason, actor=actor)
+    stopped = move_slot(slot, SlotMove(to=SlotStatus.IDLE, reason=reason, actor=actor))
     drain_after_commit(slot.platform)
     return stopped
 
@@ -86,51 +85,43 @@ def handle_slot_error(
     slot: Slot,
     error: str,
     *,
+    cause: FailureCause,
     actor: str,
     recreate: bool = False,
-    timed_out: bool = False,
     place_again: bool = True,
 ) -> bool:
-    """The slot cannot go on. A bot that has not run in it yet is placed again, a few times; any
-    other fails. The slot waits in `error`, or with `recreate` gets a new application. Nothing is
-    done if it has left the status in which it was read: deploying it may have become busy.
+    """Take a failed slot out of service. A bot that has not run in it yet is placed again, a few
+    times; any other bot fails. The slot waits in `error`; with `recreate` it gets a new
+    application.
 
-    Not `place_again` where the bot's container may yet come up: it must never run twice.
+    This ends the slot's epoch: a container that comes up late is told to leave and joins no
+    meeting. Nothing changes if the slot's status has changed since it was read: it may be busy now.
     """
     to = SlotStatus.STOPPING if recreate else SlotStatus.ERROR
+    move = SlotMove(to=to, reason=error, actor=actor, cause=cause, recreate=recreate)
     with _all_or_nothing(slot, error) as result:
         if slot.assigned_bot_id is not None:
-            _place_again_or_fail(slot, error, actor=actor, may_place=place_again)
-        _move(
-            slot,
-            to,
-            reason=error,
-            actor=actor,
-            error=error,
-            recreate=recreate,
-            deployment_ends_as=_D.TIMED_OUT if timed_out else _D.FAILED,
-            # A bot that has called meanwhile made it busy, and is alive.
-            only_from=SlotStatus(slot.status),
-        )
+            bot = _lock_bot_of(slot)
+            failed = Outcome(BotStatus.FAILED, error, actor, cause)
+            if not (place_again and _place_again(bot, error, actor=actor)):
+                _end(bot, failed)
+        _move(slot, move, only_as_read=True)
     return result.done
 
 
-def recover_slot(slot: Slot, *, reason: str, actor: str, recreate: bool = False) -> bool:
-    """Try a slot in `error` again, or clear an idle one in which something runs: stop it first.
-    A slot that a bot holds is released, not recovered: False."""
-    return slot.assigned_bot_id is None and move_slot(
-        slot, SlotStatus.STOPPING, reason=reason, actor=actor, recreate=recreate
-    )
-
-
-def _place_again_or_fail(slot: Slot, error: str, *, actor: str, may_place: bool) -> None:
-    bot = Bot.objects.select_for_update().get(pk=_bot_of(slot))
+def _place_again(bot: Bot, error: str, *, actor: str) -> bool:
+    """Put a bot that has not run yet back in line; False if it ran or has no tries left."""
     tries_left = bot.placements < settings.MAX_PLACEMENTS
-    if bot.status == BotStatus.DEPLOYING and tries_left and may_place:
-        queue_bot(bot, reason=f"To be placed again: {error}", actor=actor, epoch=slot.epoch)
-    else:
-        failed = Outcome(BotStatus.FAILED, error, actor, FailureKind.INFRASTRUCTURE)
-        _end(bot.pk, failed, epoch=slot.epoch)
+    if bot.status != BotStatus.DEPLOYING or not tries_left:
+        return False
+    return queue_bot(bot, reason=f"Placed again: {error}", actor=actor)
+
+
+def recover_slot(slot: Slot, *, reason: str, actor: str, recreate: bool = False) -> bool:
+    """Stop a slot in `error`, or an idle one in which something runs, to make it usable again.
+    False for a slot that a bot holds: release that one instead."""
+    move = SlotMove(to=SlotStatus.STOPPING, reason=reason, actor=actor, recreate=recreate)
+    return slot.assigned_bot_id is None and move_slot(slot, move)
 
 
 # --- Who is where ----------------------------------------------------------------------------
@@ -141,7 +132,7 @@ def get_slot_for_bot(bot: Bot) -> Slot | None:
 
 
 def get_bot_by_container_uuid(coolify_uuid: str) -> Bot | None:
-    """The bot that runs in this container; after its release the one that last did."""
+    """The bot that runs in this container, or else the last one that did."""
     if not coolify_uuid:
         return None
     assigned = Bot.objects.filter(slot__coolify_uuid=coolify_uuid).first()
@@ -154,11 +145,11 @@ def get_bot_by_container_uuid(coolify_uuid: str) -> Bot | None:
 
 
 class MoveNotAllowed(Exception):
-    """A bot cannot go from where it is to where it was sent; nothing was changed."""
+    """The bot's status does not allow this move; nothing was changed."""
 
 
 class _SlotMovedOn(Exception):
-    """Undoes what a late writer did before it found out."""
+    """Rolls back the changes of a late writer."""
 
 
 @dataclass
@@ -168,7 +159,7 @@ class _Result:
 
 @contextmanager
 def _all_or_nothing(slot: Slot, reason: str) -> Iterator[_Result]:
-    """One transaction, undone if the slot has moved on since the caller read it."""
+    """One transaction, rolled back if the slot has moved on since the caller read it."""
     result = _Result()
     try:
         with transaction.atomic():
@@ -177,7 +168,7 @@ def _all_or_nothing(slot: Slot, reason: str) -> Iterator[_Result]:
     except _SlotMovedOn:
         result.done = False
         logger.info(
-            "[Pool] Slot %s (%s): nothing changed, it has left epoch %s | reason=%r",
+            "[Pool] Slot %s (%s): nothing changed, the slot has left epoch %s | reason=%r",
             slot.name,
             slot.pk,
             slot.epoch,
@@ -186,21 +177,27 @@ def _all_or_nothing(slot: Slot, reason: str) -> Iterator[_Result]:
         )
 
 
-def _move(slot: Slot, to: SlotStatus, **why: Any) -> None:
-    if not move_slot(slot, to, **why):
+def _move(slot: Slot, move: SlotMove, *, only_as_read: bool = False) -> None:
+    if not move_slot(slot, move, only_as_read=only_as_read):
         raise _SlotMovedOn
 
 
-def _end(bot_id: int, outcome: Outcome, *, epoch: int | None) -> bool:
-    """End the bot; False if it has ended before, in whatever way."""
-    if move_bot(bot_id, outcome, epoch=epoch):
+def _to_stopping(outcome: Outcome) -> SlotMove:
+    return SlotMove(to=SlotStatus.STOPPING, reason=outcome.reason, actor=outcome.actor)
+
+
+def _lock_bot_of(slot: Slot) -> Bot:
+    """The bot that held the slot when the caller read it, locked."""
+    bot = lock_bot(slot.assigned_bot_id) if slot.assigned_bot_id is not None else None
+    if bot is None:
+        raise _SlotMovedOn
+    return bot
+
+
+def _end(bot: Bot, outcome: Outcome) -> bool:
+    """End the bot; False if it had already ended."""
+    if move_as_read(bot, outcome):
         return True
-    if outcome.status in TERMINAL and Bot.objects.filter(pk=bot_id, status__in=TERMINAL).exists():
+    if outcome.status in TERMINAL and bot.is_terminal:
         return False
-    raise MoveNotAllowed(f"Bot #{bot_id} cannot become {outcome.status} from where it is")
-
-
-def _bot_of(slot: Slot) -> int:
-    if slot.assigned_bot_id is None:
-        raise _SlotMovedOn  # nobody was in it when the caller read it: there is nothing to end
-    return slot.assigned_bot_id
+    raise MoveNotAllowed(f"{bot} cannot move from {bot.status} to {outcome.status}")

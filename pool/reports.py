@@ -1,42 +1,34 @@
-"""What a bot reports of itself: that it lives, and how far it has got.
+"""What a bot reports: that it is alive, and its status.
 
-A report is made for one assignment: bot, slot, epoch. Once the slot has moved on it changes
-nothing, and its bot is told to leave. That is no error: every bot is slower than its release.
+A report belongs to one assignment: bot, slot, epoch. Once the slot has moved on, a report changes
+nothing and the bot is told to leave. That is not an error: a released bot calls for a while.
 """
 
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.moves import Outcome, move_bot
-from bots.status import TERMINAL, BotStatus, FailureKind
+from bots.status import TERMINAL, BotStatus, FailureCause
 from core.correlation import correlated
-from core.sql import fetch_one
 from pool.lifecycle import mark_slot_running, release_bot_from_slot
 from slots.models import Slot
 from slots.status import SlotStatus
 from slots.tokens import Assignment
 
-_RECORD_SIGN_OF_LIFE = """
-UPDATE bots_bot SET last_heartbeat_at = clock_timestamp()
-FROM slots_slot
-WHERE bots_bot.id = %(bot)s AND slots_slot.id = %(slot)s
-    AND slots_slot.epoch = %(epoch)s AND slots_slot.assigned_bot_id = bots_bot.id
-RETURNING slots_slot.status, bots_bot.status, bots_bot.correlation_id
-"""
-
 
 def record_heartbeat(assignment: Assignment) -> bool:
-    """The bot lives. True if it may stay in its meeting, False if it has to leave."""
+    """Record that the bot is alive. True if it may stay in its meeting, False if it must leave."""
     sign = _record_sign_of_life(assignment)
     return sign is not None and not sign.must_leave
 
 
 def record_status(assignment: Assignment, status: BotStatus, *, reason: str) -> bool:
-    """The bot has got to this status. True if it may stay in its meeting.
+    """Record the bot's status. True if it may stay in its meeting.
 
-    A status that it cannot have now, because it comes late or a second time, changes nothing.
+    A status that comes late or a second time changes nothing.
     """
     sign = _record_sign_of_life(assignment)
     if sign is None or sign.must_leave:
@@ -54,10 +46,11 @@ class _SignOfLife:
 
 def _record_sign_of_life(assignment: Assignment) -> _SignOfLife | None:
     """None if the slot has moved on since the assignment."""
-    row = fetch_one(
-        _RECORD_SIGN_OF_LIFE,
-        {"bot": assignment.bot_id, "slot": assignment.slot_id, "epoch": assignment.epoch},
-    )
+    holds_it = {"slot__pk": assignment.slot_id, "slot__epoch": assignment.epoch}
+    holder = Bot.objects.filter(pk=assignment.bot_id, **holds_it)
+    if not holder.update(last_heartbeat_at=Now()):
+        return None
+    row = holder.values_list("slot__status", "status", "correlation_id").first()
     if row is None:
         return None
     slot_status, bot_status, correlation_id = row
@@ -74,7 +67,7 @@ def _outcome(assignment: Assignment, status: BotStatus, *, reason: str) -> Outco
         status=status,
         reason=reason or ("The bot failed and gave no reason" if failed else "Reported by the bot"),
         actor=f"bot:{assignment.bot_id}",
-        kind=FailureKind.MEETING if failed else None,
+        cause=FailureCause.REPORTED_BY_BOT if failed else None,
     )
 
 
@@ -86,24 +79,26 @@ def _release(assignment: Assignment, outcome: Outcome) -> bool:
 
 
 def _move(assignment: Assignment, outcome: Outcome) -> bool:
-    """Move the bot if it still holds the slot: a look at the slot after the bot's row is locked
-    is good until the end, because whoever releases the slot locks the bot first."""
+    """Move the bot if it still holds the slot.
+
+    The slot is read after the bot is locked. A release locks the bot first, so it has to wait.
+    """
     with transaction.atomic():
         Bot.objects.select_for_update().only("pk").get(pk=assignment.bot_id)
         slot = _slot_of(assignment)
         if slot is not None:
-            move_bot(assignment.bot_id, outcome, epoch=assignment.epoch)
+            move_bot(assignment.bot_id, outcome)
     return slot is not None
 
 
 def _note_that_it_runs(assignment: Assignment) -> bool:
-    """False if it comes too late: its slot has moved on, or its stop is decided."""
+    """False if it is too late: the slot has moved on or is to be stopped."""
     slot = _slot_of(assignment)
     if slot is not None and slot.status == SlotStatus.DEPLOYING:
-        reason, actor = "The bot calls from its container", f"bot:{assignment.bot_id}"
+        reason, actor = "The bot called from its container", f"bot:{assignment.bot_id}"
         if mark_slot_running(slot, reason=reason, actor=actor):
             return True
-        slot = _slot_of(assignment)  # two calls at once: the other one may have done it
+        slot = _slot_of(assignment)  # another call at the same time may have done it
     return slot is not None and slot.status == SlotStatus.BUSY
 
 

@@ -21,11 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def set_pool_size(platform: str, size: int, *, reason: str, actor: str) -> bool:
-    """False if that was its size.
+    """False if the pool already has that size.
 
     Slots beyond a smaller size are cordoned, idle ones first: no meeting is cut short, and each
-    goes out of service when its bot leaves. A larger size takes these cordons away again, and no
-    others.
+    goes out of service when its bot leaves. A larger size removes these cordons, and no others.
     """
     with transaction.atomic():
         _lock_pool(platform)
@@ -40,7 +39,7 @@ def set_pool_size(platform: str, size: int, *, reason: str, actor: str) -> bool:
 
 
 def refit_pool(platform: str, *, reason: str, actor: str) -> None:
-    """A slot has left the pool: one that was beyond its size comes back into service."""
+    """After a slot has left the pool, return one that was beyond its size to service."""
     with transaction.atomic():
         _lock_pool(platform)
         pool = Pool.objects.filter(platform=platform, max_size__isnull=False).first()
@@ -50,7 +49,7 @@ def refit_pool(platform: str, *, reason: str, actor: str) -> None:
 
 
 def _lock_pool(platform: str) -> None:
-    """In the order of a drain, which holds a slot while it waits to grow the pool."""
+    """Lock in the same order as a drain, to avoid a deadlock."""
     advisory_lock(DRAIN_QUEUE.format(platform=platform))
     advisory_lock(GROW_POOL.format(platform=platform))
 
@@ -75,7 +74,7 @@ def _fit_slots(platform: str, size: int, *, words: str, actor: str) -> None:
 
 
 def cordon_slot(slot: Slot, *, reason: str, actor: str) -> bool:
-    """False if it was cordoned before, or has moved on since it was read. Its bot stays in it."""
+    """False if it was already cordoned, or has moved on since it was read. Its bot stays."""
     return _set_cordon(slot, cordoned=True, words=f"Cordoned: {reason}", actor=actor)
 
 
@@ -100,7 +99,7 @@ def _set_cordon(slot: Slot, *, cordoned: bool, words: str, actor: str) -> bool:
 def pause_platform(
     platform: str, *, reason: str, actor: str, until: datetime | None = None
 ) -> None:
-    """Give out no slots, to waiters or newcomers, until `until` or until it is resumed."""
+    """Give out no slots until `until`, or until the platform is resumed."""
     Pool.objects.update_or_create(
         platform=platform,
         defaults={
@@ -114,7 +113,7 @@ def pause_platform(
 
 
 def resume_platform(platform: str, *, reason: str, actor: str) -> bool:
-    """Go on; False if the platform was not paused."""
+    """End the pause; False if the platform was not paused."""
     with transaction.atomic():
         resumed = (
             paused_pools()

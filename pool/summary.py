@@ -34,7 +34,7 @@ def _slots() -> dict[str, dict[str, int]]:
 
 
 def _pools() -> dict[str, dict[str, Any]]:
-    """What operators have set, and what keeps idle slots from those who wait."""
+    """What operators have set, and what keeps idle slots from waiters."""
     own = {pool.platform: pool for pool in Pool.objects.all()}
     paused = {pool.platform: pool for pool in paused_pools()}
     cordoned = Slot.objects.filter(cordoned=True).values("platform").order_by()
@@ -73,7 +73,7 @@ def _deployments() -> list[dict[str, Any]]:
             "since": each.status_since,
             "attempt": each.attempt,
             "leader": each.leader,
-            "reason": each.condemned or each.reason,
+            "reason": each.reason,
         }
         for each in active
     ]
@@ -93,7 +93,7 @@ def _leases() -> list[dict[str, Any]]:
 
 
 def _contention() -> dict[str, Any]:
-    """Since the beginning, over all leases."""
+    """Totals over all leases, ever."""
     return Lease.objects.aggregate(
         waits=Coalesce(Sum("waits"), 0),
         refusals=Coalesce(Sum("refusals"), 0),

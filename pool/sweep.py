@@ -1,33 +1,21 @@
-"""The safety net beneath the queue, once a second: fail those whose time is up, then drain."""
+"""The queue's safety net, once a second: fail the waiters whose time is up, then drain."""
 
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models.functions import Now
 
-from bots.moves import Outcome, move_bot
-from bots.status import BotStatus, FailureKind
-from core.sql import fetch_all
+from bots.models import Bot
+from bots.moves import Outcome, move_as_read
+from bots.status import BotStatus, FailureCause
+from core.clock import database_now
 from pool.drain import drain_all
+from pool.line import leave_line
 from queues.models import QueueEntry
 from slots.models import Slot
 
 ACTOR = "queue"
 BATCH = 100
-
-# The shape of it: see pool.drain. Not clock_timestamp(), which no index can be searched for.
-_EXPIRED = """
-SELECT
-    bot.id,
-    floor(extract(epoch FROM clock_timestamp() - entry.timeout_at + bot.queue_timeout))
-FROM (
-    SELECT bot_id, timeout_at FROM queues_queueentry
-    WHERE timeout_at <= statement_timestamp()
-    ORDER BY timeout_at
-    LIMIT %(limit)s
-) AS entry JOIN bots_bot AS bot ON bot.id = entry.bot_id
-WHERE bot.status || '' = 'QUEUED'
-FOR NO KEY UPDATE OF bot SKIP LOCKED
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +25,12 @@ class Swept:
 
 
 def sweep_queue() -> Swept:
-    """Fail those whose time is up, then give every free slot to whose turn it is."""
+    """Fail the waiters whose time is up, then give out the free slots."""
     return Swept(expired=expire_waiters(), given=drain_all())
 
 
 def expire_waiters() -> list[int]:
-    """Fail all whose deadline has passed; the ids of their bots."""
+    """Fail every waiter whose deadline has passed; return the ids of their bots."""
     expired: list[int] = []
     while batch := _expire_some():
         expired += batch
@@ -50,18 +38,23 @@ def expire_waiters() -> list[int]:
 
 
 def _expire_some() -> list[int]:
+    late = QueueEntry.objects.filter(timeout_at__lte=Now()).order_by("timeout_at")
     with transaction.atomic():
-        rows = fetch_all(_EXPIRED, {"limit": BATCH})
-        expired = [bot_id for bot_id, seconds in rows if move_bot(bot_id, _gave_up(int(seconds)))]
-        # Who waits holds no slot, so leaving the line is all there is to their end.
-        QueueEntry.objects.filter(bot__in=expired).delete()
-    return expired
+        ids = list(late.values_list("bot_id", flat=True)[:BATCH])
+        # A waiter that another transaction is moving is left to the next sweep.
+        waiting = Bot.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
+        bots = waiting.filter(pk__in=ids, status=BotStatus.QUEUED).select_related("queue_entry")
+        return [bot.pk for bot in bots if _expire(bot)]
 
 
-def _gave_up(seconds: int) -> Outcome:
-    return Outcome(
+def _expire(bot: Bot) -> bool:
+    waited = database_now() - bot.queue_entry.timeout_at + bot.queue_timeout
+    outcome = Outcome(
         BotStatus.FAILED,
-        f"waited {seconds} s in the queue, no slot became free",
+        f"waited {waited.total_seconds():.0f} s in the queue, no slot became free",
         ACTOR,
-        FailureKind.INFRASTRUCTURE,
+        FailureCause.QUEUE_TIMEOUT,
     )
+    expired = move_as_read(bot, outcome)
+    leave_line(bot)
+    return expired

@@ -52,7 +52,7 @@ class DeploymentAdmin(ActionPermission, ReadOnlyAdmin):
         "id", "slot_name", "bot_id", "status", "leader", "attempt", "created_at", "ended_at",
         "reason",
     ]  # fmt: skip
-    list_filter = ["status", "leader", "timed_out"]
+    list_filter = ["status", "failure_cause", "leader"]
     search_fields = ["=slot_name", "=deployment_uuid", "=bot__id"]
     ordering = ["-pk"]
     actions = [page_action("cancel-deployment", "Cancel")]

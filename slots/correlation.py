@@ -1,4 +1,4 @@
-"""Whose story the work at hand belongs to: its log lines and calls bear that bot's id."""
+"""Work for a bot is logged, and Coolify called, under the bot's correlation id."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -8,20 +8,19 @@ from slots.deployment import Deployment
 from slots.finding import Finding
 
 
-def story_of(deployment: Deployment | None) -> AbstractContextManager[None]:
+def as_bot_of(deployment: Deployment) -> AbstractContextManager[None]:
     try:
-        return _story(deployment.bot if deployment else None)
+        return correlated(deployment.bot.correlation_id, bot=deployment.bot_id)
     except Bot.DoesNotExist:
-        return nullcontext()  # it ended so long ago that it has been pruned
+        return nullcontext()  # retention has deleted it
 
 
-def story_of_finding(finding: Finding) -> AbstractContextManager[None]:
-    """Of its bot; in a slot that nobody holds, of the bot that held it last."""
+def as_bot_of_finding(finding: Finding) -> AbstractContextManager[None]:
+    """Under its bot's id, or else that of the last bot in its slot."""
     if finding.bot_id is not None:
-        return _story(Bot.objects.filter(pk=finding.bot_id).first())
-    last = Deployment.objects.filter(slot=finding.slot_id).order_by("-id").first()
-    return story_of(last)
-
-
-def _story(bot: Bot | None) -> AbstractContextManager[None]:
-    return nullcontext() if bot is None else correlated(bot.correlation_id, bot=bot.pk)
+        bot = Bot.objects.filter(pk=finding.bot_id).first()
+        return nullcontext() if bot is None else correlated(bot.correlation_id, bot=bot.pk)
+    slot = finding.slot
+    if slot is None or slot.last_bot_id is None:
+        return nullcontext()
+    return correlated(slot.correlation_id, bot=slot.last_bot_id)

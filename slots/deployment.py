@@ -2,6 +2,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from bots.status import FailureCause
+
 
 class DeploymentStatus(models.TextChoices):
     WAITING_FOR_IMAGE = "waiting_for_image", "Waiting for the image"
@@ -24,7 +26,7 @@ ACTIVE = (*WAITING, *UNDER_WAY)
 class Deployment(models.Model):
     """One start of a slot for one bot: made with the assignment, ended by the slot's next move.
 
-    It belongs to one epoch of its slot. Where the slot has moved on, it is history.
+    It belongs to one epoch of its slot. Once the slot has moved on, it is history.
     """
 
     slot = models.ForeignKey(
@@ -43,6 +45,9 @@ class Deployment(models.Model):
     )
     status_since = models.DateTimeField(db_default=Now())
     reason = models.TextField(blank=True, db_default="")
+    failure_cause = models.CharField(max_length=30, choices=FailureCause, blank=True, db_default="")
+    # The order in which deployments get an image or a build place, as in the queue.
+    turn = models.DateTimeField(db_default=Now())
     attempt = models.PositiveSmallIntegerField(db_default=0, help_text="Calls made to start it.")
     next_try_at = models.DateTimeField(null=True)
     deadline = models.DateTimeField(null=True)
@@ -52,11 +57,10 @@ class Deployment(models.Model):
     waited_for_image = models.BooleanField(db_default=False)
 
     deployment_uuid = models.CharField(max_length=64, blank=True, db_default="")
-    coolify_status = models.CharField(max_length=30, blank=True, db_default="")
-    timed_out = models.BooleanField(db_default=False)
-    condemned = models.TextField(
-        blank=True, db_default="", help_text="Why it has failed; its container is being removed."
+    queued_in_coolify = models.BooleanField(
+        db_default=False, help_text="It waits behind others in Coolify's own queue."
     )
+    coolify_status = models.CharField(max_length=30, blank=True, db_default="")
 
     created_at = models.DateTimeField(db_default=Now())
     start_asked_at = models.DateTimeField(null=True)
@@ -98,7 +102,7 @@ class Deployment(models.Model):
 
 
 class WarmImage(models.Model):
-    """An image known to lie on a server, because a deployment with it has finished there."""
+    """An image known to be on a server, because a deployment with it has finished there."""
 
     image = models.CharField(max_length=300)
     server_uuid = models.CharField(max_length=64, blank=True)
@@ -116,10 +120,12 @@ class WarmImage(models.Model):
 
 
 class Watch(models.Model):
-    """When Coolify was last looked at, and how that went. One row."""
+    """When Coolify was last observed, and how that went. One row."""
 
     id = models.BooleanField(primary_key=True, default=True)
-    looked_at = models.DateTimeField(null=True)
+    looked_at = models.DateTimeField(null=True, help_text="The last try.")
+    wanted_at = models.DateTimeField(null=True, help_text="When one was asked for out of turn.")
+    observed_at = models.DateTimeField(null=True, help_text="The last that succeeded.")
     failing_since = models.DateTimeField(null=True)
     error = models.TextField(blank=True, default="")
 
@@ -128,4 +134,4 @@ class Watch(models.Model):
         constraints = [models.CheckConstraint(name="one_watch", condition=Q(id=True))]
 
     def __str__(self) -> str:
-        return f"Coolify looked at {self.looked_at}"
+        return f"Coolify observed at {self.observed_at}"

@@ -8,7 +8,7 @@ from slots.status import SlotStatus
 
 
 def wanted_description(slot: Slot) -> str:
-    """What Coolify should show for the slot as it is. Derived, so that it cannot drift."""
+    """The description that Coolify should show. Derived from the slot, so it cannot drift."""
     style = text.DescriptionStyle(settings.COOLIFY_DESCRIPTION_STYLE)
     bot, since = slot.assigned_bot_id or "", slot.status_since
     match slot.status:

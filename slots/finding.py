@@ -25,10 +25,10 @@ class FindingKind(models.TextChoices):
 
 
 class Finding(models.Model):
-    """Something that is not as it should be, from its first sighting to its end.
+    """Something that is wrong, from the first pass that saw it to its end.
 
-    An open finding was seen in every good look since `first_seen_at`. `epoch` is that of the
-    slot: in the next one the same sight is another finding.
+    An open finding was seen in every good pass since `first_seen_at`. `epoch` is the slot's: in the
+    next epoch, the same problem is a new finding.
     """
 
     kind = models.CharField(max_length=30, choices=FindingKind)

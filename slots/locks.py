@@ -1,4 +1,4 @@
-"""The lease on a slot: its holder may talk to Coolify about it."""
+"""The lease on a slot, whose holder may talk to Coolify about it; and waking a worker for it."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,21 +7,31 @@ from datetime import timedelta
 
 from django.conf import settings
 
+from core.jobs.jobs import wake
 from core.leases import HeldLease, Lease, holding_lease
 from slots.models import Slot
+
+
+def slot_key(slot_id: int) -> str:
+    return f"slot:{slot_id}"
+
+
+def wake_slots(slot_ids: Iterable[int]) -> None:
+    """Have workers advance these slots, once the caller's transaction commits."""
+    wake(slot_key(slot_id) for slot_id in slot_ids)
 
 
 @contextmanager
 def with_status_lock(
     slot: Slot, ttl: timedelta | None = None, *, tries: int | None = None
 ) -> Iterator[HeldLease]:
-    """The lease on one slot: who holds it may talk to Coolify about it."""
-    with holding_lease(f"slot:{slot.pk}", ttl=ttl or settings.LOCK_TTL, tries=tries) as lease:
+    """Hold the lease on one slot."""
+    with holding_lease(slot_key(slot.pk), ttl=ttl or settings.LOCK_TTL, tries=tries) as lease:
         yield lease
 
 
 def slots_of_leases(leases: Iterable[Lease]) -> dict[str, str]:
-    """The names of the slots that leases are on, by the leases' keys."""
+    """Slot names by the keys of their leases."""
     keys = {lease.key for lease in leases}
     numbers = [int(key[5:]) for key in keys if re.fullmatch(r"slot:[0-9]{1,18}", key)]
     names = Slot.objects.filter(pk__in=numbers).values_list("pk", "name")

@@ -59,7 +59,7 @@ class Slot(models.Model):
     previous_status = models.CharField(max_length=20, choices=SlotStatus, blank=True, db_default="")
     status_since = models.DateTimeField(db_default=Now())
     previous_lasted = models.DurationField(null=True, blank=True)
-    # db_constraint: a stronger one, which includes the platform, is made in the migration.
+    # db_constraint: a migration adds a stronger one, which includes the platform.
     assigned_bot = models.OneToOneField(
         Bot,
         null=True,
@@ -69,6 +69,12 @@ class Slot(models.Model):
         db_constraint=False,
     )
     epoch = models.BigIntegerField(db_default=0)
+    # A trigger writes these to the history (SlotTransition) with each change of status.
+    status_reason = models.TextField(blank=True, db_default="")
+    status_actor = models.CharField(max_length=150, blank=True, db_default="")
+    # Of the bot that holds the slot or held it last.
+    last_bot_id = models.BigIntegerField(null=True, blank=True)
+    correlation_id = models.CharField(max_length=64, blank=True, db_default="")
 
     cordoned = models.BooleanField(db_default=False, help_text="Given to no further bot.")
     beyond_size = models.BooleanField(
@@ -81,10 +87,22 @@ class Slot(models.Model):
     error = models.TextField(blank=True, db_default="")
     recovery_attempts = models.PositiveSmallIntegerField(db_default=0)
 
+    # What was last observed in Coolify. Written only when it changes; Watch says how fresh it is.
     container_status = models.CharField(
         max_length=20, choices=ContainerStatus, db_default=ContainerStatus.IDLE
     )
-    container_seen_at = models.DateTimeField(null=True, blank=True)
+    container_seen_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it was first observed so."
+    )
+    application_state = models.CharField(
+        max_length=30, blank=True, db_default="", help_text="In Coolify's words, such as `exited`."
+    )
+    application_missing = models.BooleanField(
+        db_default=False, help_text="Not in Coolify's last list of applications."
+    )
+    server_unreachable = models.BooleanField(
+        db_default=False, help_text="Coolify could not reach its server: its statuses are old."
+    )
     description_written = models.CharField(max_length=255, blank=True, db_default="")
 
     application_asked_at = models.DateTimeField(
@@ -95,7 +113,6 @@ class Slot(models.Model):
     stop_attempts = models.PositiveSmallIntegerField(db_default=0)
     next_try_at = models.DateTimeField(null=True, blank=True)
     stopped_while_running = models.BooleanField(db_default=False)
-    seen_gone_since = models.DateTimeField(null=True, blank=True)
 
     created_at = models.DateTimeField(db_default=Now())
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -151,14 +168,24 @@ class Slot(models.Model):
 
     @property
     def container_is_of_before(self) -> bool:
-        """Whether the container was last seen before the bot came that holds the slot."""
+        """Whether the container was last observed before the slot got its current bot."""
         if self.assigned_bot_id is None or self.last_assigned_at is None:
             return False
         return self.container_seen_at is None or self.container_seen_at < self.last_assigned_at
 
 
 class SlotTransition(models.Model):
-    """A line of a slot's history. Written with the change it tells of, and never again."""
+    """A line of a slot's history. Moves are written by a trigger, notes by slots.history; a row is
+    never changed."""
+
+    class Kind(models.TextChoices):
+        """What happened, for machines. People read the reason."""
+
+        MOVE = "move", "Moved"
+        NOTE = "note", "Note"
+        APPLICATION_CREATED = "application_created", "Application created"
+        APPLICATION_DELETED = "application_deleted", "Application deleted"
+        APPLICATION_GONE = "application_gone", "Application gone"
 
     slot = models.ForeignKey(
         Slot, on_delete=models.DO_NOTHING, related_name="transitions", db_constraint=False
@@ -167,6 +194,7 @@ class SlotTransition(models.Model):
     at = models.DateTimeField(db_default=Now())
     from_status = models.CharField(max_length=20, blank=True)
     to_status = models.CharField(max_length=20)
+    kind = models.CharField(max_length=30, choices=Kind, db_default=Kind.MOVE)
     lasted = models.DurationField(null=True, help_text="How long the state before it lasted.")
     reason = models.TextField()
     bot = models.ForeignKey(

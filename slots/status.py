@@ -12,7 +12,7 @@ class SlotStatus(models.TextChoices):
 
 
 class ContainerStatus(models.TextChoices):
-    """What was last seen of the container in Coolify."""
+    """The container as last observed in Coolify."""
 
     IDLE = "IDLE", "Never deployed"
     DEPLOYING = "DEPLOYING", "Deploying"
@@ -28,11 +28,11 @@ HELD = (_S.DEPLOYING, _S.BUSY)
 
 # From each status, the ones a slot may move to. The database holds the same table (models.py).
 MOVES: dict[SlotStatus, tuple[SlotStatus, ...]] = {
-    # To STOPPING when a container is found running in a slot that nobody uses.
+    # To STOPPING when a container is found running in an idle slot.
     _S.IDLE: (_S.DEPLOYING, _S.STOPPING, _S.ERROR),
     _S.DEPLOYING: (_S.BUSY, _S.STOPPING, _S.ERROR),
     _S.BUSY: (_S.STOPPING, _S.ERROR),
     _S.STOPPING: (_S.IDLE, _S.ERROR),
-    # Out of an error only by way of a stop: what runs in it is not known.
+    # An error ends only with a stop: what runs in the slot is not known.
     _S.ERROR: (_S.STOPPING,),
 }

@@ -1,7 +1,7 @@
-"""Bot tokens: what a container proves with that it runs this bot, in this slot, in this epoch.
+"""Bot tokens: a container's proof that it runs this bot, in this slot, in this epoch.
 
 They are derived from SECRET_KEY and never stored, so there is nothing to leak from the database
-and nothing to clean up: the slot's next epoch makes them old.
+and nothing to clean up: a token is worthless once the slot's epoch is over.
 """
 
 import base64
@@ -30,13 +30,13 @@ class Assignment:
 def make_bot_token(slot: Slot) -> str:
     """The token for the bot that holds this slot, as it was read."""
     if slot.assigned_bot_id is None:
-        raise ValueError(f"{slot} holds no bot that could have a token")
+        raise ValueError(f"{slot} holds no bot to make a token for")
     claim = f"b{slot.assigned_bot_id}.s{slot.pk}.e{slot.epoch}"
     return f"{claim}.{_mac(claim, secret=settings.SECRET_KEY)}"
 
 
 def read_bot_token(token: str) -> Assignment | None:
-    """The assignment for which the token was made; None if it is not one of ours."""
+    """The assignment that the token was made for; None if the token is not ours."""
     match = _FORM.fullmatch(token)
     if match is None:
         return None

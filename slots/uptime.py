@@ -2,7 +2,7 @@ from django.db import models
 
 
 class Uptime(models.Model):
-    """A time without a break in which the web is known to have answered."""
+    """A period without a break in which Botpool is known to have answered at its address."""
 
     since = models.DateTimeField()
     until = models.DateTimeField(db_index=True)

@@ -11,12 +11,13 @@ from bots.models import Bot
 from bots.status import BotStatus, Platform
 from coolify.simulator.control_client import SimulatorControl
 from coolify.simulator.simulator import Simulator
-from pool.controller.passes import tend_slots
 from pool.request import BotRequest, request_bot
 from slots.models import Slot
+from tests.controller import tend_slots
 from tests.invariants import broken_rules
 
 SHORT = {
+    "OBSERVE_SOONEST": timedelta(milliseconds=20),
     "EXPECTED_START": timedelta(0),
     "WATCH_INTERVAL": timedelta(milliseconds=20),
     "DEPLOY_POLL_INTERVAL": timedelta(milliseconds=60),

@@ -1,6 +1,7 @@
 """Requests and responses about bots."""
 
 import json
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
 from bots.meetings import EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
 from bots.status import BotStatus, Platform
+from pool.waiting.waiting_for import WaitingCode, WaitingFor
 
 LARGEST_CONFIG = 64 * 1024
 MILLISECOND = timedelta(milliseconds=1)
@@ -77,7 +79,9 @@ class NewBot(Incoming):
     platform: Platform | None = Field(None, description="Derived from meetingUrl if omitted.")
     priority: Priority = Field(100, description="Lower goes first.")
     queue_timeout_ms: QueueTimeout | None = Field(
-        None, description=f"How long the bot may wait for a slot; {USUAL_QUEUE_TIMEOUT} if omitted."
+        None,
+        description="How long the bot may wait for a slot, then its image and a build place; "
+        f"{USUAL_QUEUE_TIMEOUT} if omitted.",
     )
     config: dict[str, Any] = Field(
         default_factory=dict,
@@ -110,6 +114,15 @@ class NewBot(Incoming):
             raise ValueError(str(error)) from None
 
 
+class WaitingForOut(Outgoing):
+    code: WaitingCode = Field(description="What the bot waits for.")
+    message: str = Field(description="The same for people, with times in UTC.")
+    position: int | None = Field(description="Its place in that line; 1 is next.")
+    expected_at: datetime | None = Field(
+        description="When this wait is expected to end; null if there is no estimate."
+    )
+
+
 class BotOut(Outgoing):
     id: int
     correlation_id: str
@@ -126,9 +139,12 @@ class BotOut(Outgoing):
     started_at: datetime | None
     last_heartbeat_at: datetime | None
     ended_at: datetime | None
+    waiting_for: WaitingForOut | None = Field(
+        description="What the bot waits for until its container runs; null if it does not wait."
+    )
 
 
-def bot_fields(bot: Bot) -> dict[str, Any]:
+def bot_fields(bot: Bot, waiting: WaitingFor | None) -> dict[str, Any]:
     return {
         "id": bot.pk,
         "correlation_id": bot.correlation_id,
@@ -145,6 +161,7 @@ def bot_fields(bot: Bot) -> dict[str, Any]:
         "started_at": bot.started_at,
         "last_heartbeat_at": bot.last_heartbeat_at,
         "ended_at": bot.ended_at,
+        "waiting_for": WaitingForOut(**asdict(waiting)) if waiting else None,
     }
 
 

@@ -15,56 +15,23 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
-from django.db.models import QuerySet
+from django.db import transaction
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from api.webhooks.sending import Result, post
 from api.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, sign
-from bots.models import WebhookDelivery
+from bots.models import BotEvent, Webhook, WebhookDelivery
+from bots.status import TERMINAL
 from core.correlation import correlated
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 16
 LONGEST_PASS = 20.0
-CLAIM = 120  # seconds
+CLAIM = timedelta(seconds=120)
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(hours=1)
-
-# Starts from open webhooks: the cost does not grow with history. Two concurrent passes may see
-# the same event; the unique index lets one of them insert it.
-_NOTE_EVENTS = """
-INSERT INTO bots_webhookdelivery (webhook_id, event_id)
-SELECT webhook.id, event.id
-FROM bots_webhook AS webhook
-JOIN bots_botevent AS event ON event.bot_id = webhook.bot_id
-WHERE webhook.is_open AND event.from_status <> event.to_status
-    AND NOT EXISTS (SELECT FROM bots_webhookdelivery WHERE event_id = event.id)
-ORDER BY event.id
-ON CONFLICT DO NOTHING
-"""
-
-# A terminal event is a bot's last: no other can follow.
-_CLOSE_FINISHED = """
-UPDATE bots_webhook SET is_open = false
-FROM bots_webhookdelivery AS delivery JOIN bots_botevent AS event ON event.id = delivery.event_id
-WHERE bots_webhook.is_open AND delivery.webhook_id = bots_webhook.id
-    AND event.to_status IN ('DONE', 'FAILED', 'CANCELLED')
-"""
-
-_CLAIM_DUE = """
-UPDATE bots_webhookdelivery SET
-    due_at = clock_timestamp() + %(claim)s * interval '1 second',
-    attempts = attempts + 1,
-    last_attempt_at = clock_timestamp()
-WHERE id IN (
-    SELECT id FROM bots_webhookdelivery WHERE due_at <= clock_timestamp()
-    ORDER BY due_at, id LIMIT %(at_once)s
-    FOR UPDATE SKIP LOCKED
-)
-RETURNING id
-"""
 
 
 def deliver_webhooks() -> int:
@@ -81,17 +48,35 @@ def deliver_webhooks() -> int:
 
 
 def note_events() -> None:
-    """Create a delivery for each event that needs one."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NOTE_EVENTS)
-        cursor.execute(_CLOSE_FINISHED)
+    """Create a delivery for each event that needs one.
+
+    It starts from open webhooks: the cost does not grow with history. Two concurrent passes may see
+    the same event; the unique index lets one of them insert it.
+    """
+    told = BotEvent.objects.filter(bot__webhook__is_open=True, delivery=None)
+    events = told.exclude(from_status=F("to_status")).order_by("pk")
+    WebhookDelivery.objects.bulk_create(
+        [
+            WebhookDelivery(webhook_id=webhook, event_id=event)
+            for event, webhook in events.values_list("pk", "bot__webhook__pk")
+        ],
+        ignore_conflicts=True,
+    )
+    # A terminal event is a bot's last: no other can follow.
+    finished = Webhook.objects.filter(
+        is_open=True, deliveries__event__to_status__in=[status.value for status in TERMINAL]
+    )
+    finished.update(is_open=False)
 
 
 def _claim_due() -> list[WebhookDelivery]:
-    with connection.cursor() as cursor:
-        cursor.execute(_CLAIM_DUE, {"claim": CLAIM, "at_once": AT_ONCE})
-        claimed = [row[0] for row in cursor.fetchall()]
-    deliveries: QuerySet[WebhookDelivery] = WebhookDelivery.objects.filter(pk__in=claimed)
+    due = WebhookDelivery.objects.filter(due_at__lte=Now()).order_by("due_at", "pk")
+    with transaction.atomic():
+        claimed = list(
+            due.select_for_update(skip_locked=True).values_list("pk", flat=True)[:AT_ONCE]
+        )
+        deliveries: QuerySet[WebhookDelivery] = WebhookDelivery.objects.filter(pk__in=claimed)
+        deliveries.update(due_at=Now() + CLAIM, attempts=F("attempts") + 1, last_attempt_at=Now())
     return list(deliveries.select_related("event__bot", "webhook__api_key").order_by("event_id"))
 
 

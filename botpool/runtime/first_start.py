@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from api.keys import create_api_key
+from core.locks import session_lock
 
 OPERATOR = "operator"
 START_LOCK = 0x626F74706F6F6C  # "botpool"
@@ -18,8 +19,7 @@ START_LOCK = 0x626F74706F6F6C  # "botpool"
 def one_start_at_a_time() -> Iterator[None]:
     """Hold an advisory lock, which makes other starts on the same database wait."""
     with closing(connection.copy()) as session:
-        with session.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [START_LOCK])
+        session_lock(session, START_LOCK)
         yield
 
 

@@ -27,7 +27,7 @@ from django.db import Error, connection
 from django_q.conf import Conf
 from django_q.signals import post_execute, post_execute_in_worker, pre_execute
 
-from core.jobs.periodic import WORKER_HEARTBEAT
+from core.jobs.jobs import WORKER_HEARTBEAT
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def _heartbeat() -> tuple[float | None, float | None]:
     sql = (
         "SELECT extract(epoch FROM now() - asked_at)::float,"
         " extract(epoch FROM now() - finished_at)::float"
-        " FROM botpool_periodicwork WHERE name = %s"
+        " FROM slots_lease WHERE key = %s"
     )
     try:
         return _ask_database(sql, [WORKER_HEARTBEAT]) or (None, None)

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 
 from botpool.telemetry.counter import Tally
 from botpool.telemetry.counters import BUCKETS
-from bots.status import BotStatus, FailureKind, Platform
+from bots.status import BotStatus, FailureCause, FailureKind, Platform
 from slots.finding import FindingKind
 from slots.status import MOVES, SlotStatus
 
@@ -42,16 +42,22 @@ TRANSITIONS = (
     *(("", status.value) for status in (SlotStatus.IDLE, SlotStatus.DEPLOYING)),
     *((before.value, after.value) for before in MOVES for after in MOVES[before]),
 )
-# Results and kinds of reason, as botpool.telemetry.counters classifies them.
+# Results of deployments, and the causes of those that failed.
 RESULTS = (
     ("finished", ""),
     ("cancelled", ""),
-    ("timed_out", "timeout"),
-    ("failed", "refused"),
-    ("failed", "deployment"),
-    ("failed", "container"),
-    ("failed", "application_gone"),
-    ("failed", "other"),
+    ("timed_out", FailureCause.START_TIMED_OUT.value),
+    *(
+        ("failed", cause.value)
+        for cause in (
+            FailureCause.START_REFUSED,
+            FailureCause.DEPLOYMENT_FAILED,
+            FailureCause.CONTAINER_FAILED,
+            FailureCause.APPLICATION_GONE,
+            FailureCause.OPERATOR,
+            FailureCause.INCONSISTENT,
+        )
+    ),
 )
 
 
@@ -80,7 +86,7 @@ COUNTERS = (
     ),
     Counted(
         name="deployments",
-        help="Ended deployments, by result and kind of reason.",
+        help="Ended deployments, by result and, if they failed, cause.",
         labels=("platform", "result", "reason"),
         known=_each_platform_with(RESULTS),
     ),

@@ -83,22 +83,14 @@ FROM slots_slottransition WHERE at >= %(since)s AND at < %(until)s AND from_stat
 
 _DEPLOYMENTS = """
 WITH fresh AS (
-    SELECT bot.platform, deployment.status, deployment.timed_out, deployment.reason,
+    SELECT bot.platform, deployment.status, deployment.failure_cause,
         extract(epoch FROM deployment.ended_at - deployment.created_at)::float8 AS seconds,
         CASE WHEN leader THEN 'pulled' WHEN waited_for_image THEN 'waited' ELSE 'warm' END AS image
     FROM slots_deployment AS deployment JOIN bots_bot AS bot ON bot.id = deployment.bot_id
     WHERE deployment.ended_at >= %(since)s AND deployment.ended_at < %(until)s
 )
 SELECT 'deployments', jsonb_build_object('platform', platform, 'result', status, 'reason',
-    CASE
-        WHEN status IN ('finished', 'cancelled') THEN ''
-        WHEN status = 'timed_out' THEN 'timeout'
-        WHEN reason LIKE 'Coolify refused%%' THEN 'refused'
-        WHEN reason LIKE 'Coolify''s deployment ended%%' THEN 'deployment'
-        WHEN reason LIKE 'The container%%' THEN 'container'
-        WHEN reason LIKE '%%gone from Coolify%%' THEN 'application_gone'
-        ELSE 'other'
-    END), NULL::float8
+    failure_cause), NULL::float8
 FROM fresh
 UNION ALL
 SELECT 'deployment_images', jsonb_build_object('platform', platform, 'image', image), NULL

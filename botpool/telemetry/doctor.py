@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import requests
 from django.conf import settings
-from django.db import Error, connection
+from django.db import Error
 
 from botpool.telemetry.health import reasons_not_to_serve
 from coolify.budget.report import budget_report
@@ -25,6 +25,7 @@ from coolify.client.errors import (
 from coolify.client.resources import Server
 from coolify.server_limits import remember_servers
 from core.jobs.liveness import reasons_of_processes
+from core.sql import server_version
 
 OLDEST_POSTGRES = 140_000
 OLDEST_COOLIFY = (4, 0)
@@ -71,9 +72,7 @@ def examine(coolify: Coolify) -> Iterator[Diagnosis]:
 def _database() -> Diagnosis:
     name = "database"
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SHOW server_version_num")
-            version = int(cursor.fetchone()[0])
+        version = server_version()
     except Error as error:
         advice = "Check DATABASE_URL, and that the server accepts connections from here."
         return Diagnosis(name, False, str(error).strip().splitlines()[0], advice)

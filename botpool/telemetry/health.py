@@ -6,6 +6,7 @@ from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from core.jobs.liveness import reasons_of_processes
+from core.sql import clock
 
 logger = logging.getLogger(__name__)
 
@@ -13,8 +14,7 @@ logger = logging.getLogger(__name__)
 def reasons_not_to_serve() -> dict[str, str]:
     """Return the reasons by component. Without a database, the others are not checked."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        clock()
         waiting = _waiting_migrations()
         return {"migrations": waiting} if waiting else reasons_of_processes()
     except Error as error:

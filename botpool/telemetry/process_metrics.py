@@ -33,7 +33,7 @@ SELECT name,
     coalesce(extract(epoch FROM clock_timestamp() - asked_at), 0)::float8,
     coalesce(extract(epoch FROM duration), 0)::float8,
     coalesce((error <> '')::int, 0)
-FROM unnest(%(works)s::text[]) AS works (name) LEFT JOIN botpool_periodicwork USING (name)
+FROM unnest(%(works)s::text[]) AS works (name) LEFT JOIN slots_lease ON key = name
 ORDER BY name
 """  # noqa: S608 (no outside input)
 
@@ -63,7 +63,7 @@ FROM django_q_ormq WHERE lock <= clock_timestamp()
 """
 _OLDEST_ASKED = """
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(asked_at)), 0)::float8
-FROM botpool_periodicwork
+FROM slots_lease
 """
 
 
@@ -100,17 +100,13 @@ def _waiting_in_redis() -> tuple[float | None, float]:
     return length, row[0] if row else 0.0
 
 
-# `looked_at` alone is not enough: a request for an observation clears it, and a failed observation
-# sets it. `container_seen_at` always comes from a successful one.
 _LIVENESS = f"""
 SELECT
-    (SELECT coalesce(extract(epoch FROM clock_timestamp() - seen_at), 'Infinity')::float8
-        FROM botpool_tickerlease),
-    (SELECT split_part(holder, ':', 1) FROM botpool_tickerlease),
-    (SELECT extract(epoch FROM clock_timestamp() - coalesce(greatest(
-            (SELECT looked_at FROM slots_watch WHERE failing_since IS NULL),
-            max(container_seen_at)
-        ), min(created_at)))::float8
+    (SELECT extract(epoch FROM clock_timestamp() - expires_at + %(ttl)s)::float8
+        FROM slots_lease WHERE key = 'ticker' AND holder <> ''),
+    (SELECT split_part(holder, ':', 1) FROM slots_lease WHERE key = 'ticker'),
+    (SELECT extract(epoch FROM clock_timestamp() - coalesce(
+            (SELECT observed_at FROM slots_watch), min(created_at)))::float8
         FROM slots_slot),
     (SELECT coalesce(extract(epoch FROM clock_timestamp() - failing_since), 0)::float8
         FROM slots_watch),
@@ -125,7 +121,7 @@ SELECT
 
 
 def _liveness(prefix: str) -> Iterator[Metric]:
-    row = fetch_one(_LIVENESS, {})
+    row = fetch_one(_LIVENESS, {"ttl": LEASE_TTL})
     assert row is not None
     seen, host, looked, failing, due, uncounted, connections, most, size = row
     leads = seen is not None and seen <= LEASE_TTL.total_seconds()

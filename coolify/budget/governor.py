@@ -1,7 +1,7 @@
 """One budget of calls to Coolify for all processes on all machines, kept in PostgreSQL.
 
-Never more than COOLIFY_RATE_LIMIT calls in any window of a minute. Urgent calls may use all of it,
-watch calls leave a reserve for them, and text calls leave a reserve for both. One 429 pauses every
+Never more than COOLIFY_RATE_LIMIT calls in any window of a minute. Urgent calls leave a reserve
+for observations, watch calls one for both, and text calls one for all three. One 429 pauses every
 process. Repeated failures open the circuit: calls are refused at once until one probe succeeds.
 
 `before` costs one round trip. `after` costs none, unless other processes need to know something.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -33,7 +34,13 @@ logger = logging.getLogger(__name__)
 
 WINDOW_SECONDS = 60
 # Each class may call until all classes together have spent this share of the limit.
-SHARES = {CallClass.URGENT: 1.0, CallClass.WATCH: 0.75, CallClass.TEXT: 0.5}
+# Starts and stops depend on observations that confirm them, so a tenth is kept for those.
+SHARES = {
+    CallClass.OBSERVE: 1.0,
+    CallClass.URGENT: 0.9,
+    CallClass.WATCH: 0.75,
+    CallClass.TEXT: 0.5,
+}
 
 # Counts the time that a new pause or open circuit adds. It counts at the beginning, because a pause
 # may be over before the metrics are read. One statement, so a process that freezes cannot keep the
@@ -205,3 +212,21 @@ def _refusal(call: Call, *, verdict: str, wait: float, reason: str) -> BudgetExh
             f"minute (COOLIFY_RATE_LIMIT), the share for {call.call_class} calls is spent."
         )
     return BudgetExhausted(text, retry_after=wait, reason=verdict)
+
+
+# --- Reading it ---------------------------------------------------------------------------------
+
+REPORT = """
+    SELECT clock_timestamp(), floor(extract(epoch FROM clock_timestamp()))::bigint,
+           (SELECT to_jsonb(b) FROM coolify_budget b WHERE id = 1),
+           (SELECT coalesce(jsonb_agg(jsonb_build_array(call_class, name, outcome, total)
+                ORDER BY call_class, name, outcome), '[]') FROM coolify_callcount)
+"""
+
+
+def read_budget() -> tuple[Any, ...]:
+    """The time, its second, the budget's row and all counts, in one round trip."""
+    with connection.cursor() as cursor:
+        cursor.execute(REPORT)
+        row: tuple[Any, ...] = cursor.fetchone()
+    return row

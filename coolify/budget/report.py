@@ -9,9 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 
-from coolify.budget.governor import WINDOW_SECONDS, allowance
+from coolify.budget.governor import WINDOW_SECONDS, allowance, read_budget
 from coolify.client.calls import CallClass
 from coolify.models import CallCount
 
@@ -19,13 +18,6 @@ GRANTED = "granted"
 REFUSED = "refused:"
 # The verdicts of `coolify_take` that grant nothing.
 REFUSALS = ("paused", "circuit", "limit")
-
-REPORT = """
-    SELECT clock_timestamp(), floor(extract(epoch FROM clock_timestamp()))::bigint,
-           (SELECT to_jsonb(b) FROM coolify_budget b WHERE id = 1),
-           (SELECT coalesce(jsonb_agg(jsonb_build_array(call_class, name, outcome, total)
-                ORDER BY call_class, name, outcome), '[]') FROM coolify_callcount)
-"""
 
 
 @dataclass(frozen=True)
@@ -80,9 +72,7 @@ class BudgetReport:
 
 def budget_report(*, window: int = WINDOW_SECONDS) -> BudgetReport:
     """Read the budget in one query. The fields of a pause are empty once it is over."""
-    with connection.cursor() as cursor:
-        cursor.execute(REPORT)
-        now, second, budget, calls = cursor.fetchone()
+    now, second, budget, calls = read_budget()
     counted = [Counted(*call) for call in _decoded(calls)]
     return _report(now, second=second, budget=_decoded(budget) or {}, calls=counted, window=window)
 

@@ -10,8 +10,9 @@ from coolify.client.errors import CoolifyError
 
 
 class CallClass(StrEnum):
-    """What a call is for, in the order in which the budget serves them."""
+    """What a call is for, ordered by how much of the budget it may use."""
 
+    OBSERVE = "observe"  # the lists of one observation, on which starts and stops depend
     URGENT = "urgent"  # start, stop, cancel, create, environment, delete
     WATCH = "watch"  # lists and single reads
     TEXT = "text"  # descriptions
@@ -29,6 +30,7 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "stop",
         "update_application",
     ),
+    CallClass.OBSERVE: ("applications", "deployments"),
     CallClass.WATCH: (
         "application",
         "application_deployments",
@@ -40,6 +42,7 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "logs",
         "projects",
         "servers",
+        "update_application",
         "version",
     ),
     CallClass.TEXT: ("update_application",),

@@ -51,8 +51,6 @@ from coolify.client.transport import DEFAULT_TIMEOUT, Answer, Transport
 
 # Reading logs is a synchronous SSH session inside Coolify.
 LOGS_TIMEOUT = 60.0
-# The Retry-After that Coolify sends when its queue is full.
-RETRY_START_AFTER = 60.0
 
 VERSION_PATTERN = re.compile(r"v?\d+\.\d+[\w.+-]*")
 NOT_CANCELLABLE = re.compile(r"cannot be cancelled\. Current status: ([\w-]+)")
@@ -98,9 +96,9 @@ class Coolify:
 
     # --- Applications -------------------------------------------------------------------
 
-    def applications(self) -> list[Application]:
+    def applications(self, *, observing: bool = False) -> list[Application]:
         """Return all of them in one call: Coolify does not paginate."""
-        answer = self._read("applications", "/applications")
+        answer = self._read("applications", "/applications", observing=observing)
         return parse_list(answer.data, Application.parse, what="applications")
 
     def application(self, uuid: str) -> Application:
@@ -134,10 +132,18 @@ class Coolify:
         return self._create(new_application(where=where, what=what, image=image))
 
     def update_application(
-        self, uuid: str, *, description: str | None = None, image: Image | None = None
+        self,
+        uuid: str,
+        *,
+        description: str | None = None,
+        image: Image | None = None,
+        overdue: bool = False,
     ) -> None:
+        """`overdue`: a description that has been wrong for long, which is not put off any more."""
         body = application_changes(description=description, image=image)
         call_class = CallClass.TEXT if image is None else CallClass.URGENT
+        if overdue:
+            call_class = CallClass.WATCH
         call = Call("update_application", call_class, "PATCH", application_path(uuid))
         self._transport.send(call, body=body)
 
@@ -219,9 +225,9 @@ class Coolify:
 
     # --- Deployments --------------------------------------------------------------------
 
-    def deployments(self) -> list[Deployment]:
+    def deployments(self, *, observing: bool = False) -> list[Deployment]:
         """Only those queued or in progress: a missing one has ended, or never existed."""
-        answer = self._read("deployments", "/deployments")
+        answer = self._read("deployments", "/deployments", observing=observing)
         return parse_indexed_list(answer.data, Deployment.parse, what="deployments")
 
     def deployment(self, uuid: str) -> Deployment:
@@ -264,8 +270,9 @@ class Coolify:
         query: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         as_text: bool = False,
+        observing: bool = False,
     ) -> Answer:
-        call = Call(name, CallClass.WATCH, "GET", path)
+        call = Call(name, CallClass.OBSERVE if observing else CallClass.WATCH, "GET", path)
         return self._transport.send(call, query=query, timeout=timeout, as_text=as_text)
 
     def _do(
@@ -325,7 +332,6 @@ class Coolify:
                 "Coolify accepted the start but created no deployment: its deployment queue on "
                 "that server is full, or an older deployment is still active. "
                 "The start will be repeated later.",
-                retry_after=RETRY_START_AFTER,
             )
         return found
 

@@ -2,14 +2,8 @@
 
 Coolify answers a start with 200 and a uuid even if its queue is full and it created nothing. If a
 deployment is already active, it answers without a uuid. So a StartAnswer is only a claim.
-There are two ways to check it:
-
-- For many starts at once, without extra calls: `confirm_starts` compares them with the next
-  `Coolify.deployments()`, which is read anyway. A start found there is confirmed. One that is
-  missing is still open: the list has only what is queued or in progress, and its deployment may
-  have ended.
-- For one start: `Coolify.resolve_start` finds the deployment with one or two calls, or raises
-  NotAccepted.
+`Coolify.resolve_start` checks it: it finds the deployment with one or two calls, or raises
+NotAccepted.
 """
 
 from __future__ import annotations
@@ -46,18 +40,6 @@ class StartAnswer:
     @property
     def was_skipped(self) -> bool:
         return self.deployment_uuid is None
-
-
-def confirm_starts(
-    answers: Iterable[StartAnswer], *, listed: Iterable[Deployment]
-) -> dict[str, Deployment]:
-    """Return the confirmed deployments by application uuid. The others need `resolve_start`."""
-    by_uuid = {deployment.uuid: deployment for deployment in listed}
-    return {
-        answer.application_uuid: by_uuid[answer.deployment_uuid]
-        for answer in answers
-        if answer.deployment_uuid in by_uuid
-    }
 
 
 def deployments_by_application(

@@ -1,4 +1,4 @@
-"""Whether a worker and a ticker do their work: each check answers with a reason if not."""
+"""Whether a worker and a ticker do their work; each check returns a reason if not."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,9 @@ from django.conf import settings
 from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
 
-from core.jobs.periodic import WORKER_HEARTBEAT, PeriodicWork
-from core.jobs.ticker import LEASE_TTL, TickerLease
+from core.jobs.jobs import WORKER_HEARTBEAT
+from core.jobs.ticker import LEASE, LEASE_TTL
+from core.leases import Lease
 
 
 def reasons_of_processes() -> dict[str, str]:
@@ -17,20 +18,22 @@ def reasons_of_processes() -> dict[str, str]:
 
 def _worker() -> str:
     since = ExpressionWrapper(Now() - F("finished_at"), output_field=DurationField())
-    heartbeats = PeriodicWork.objects.filter(name=WORKER_HEARTBEAT).annotate(silence=since)
+    heartbeats = Lease.objects.filter(key=WORKER_HEARTBEAT).annotate(silence=since)
     silence = heartbeats.values_list("silence", flat=True).first()
     if silence is None:
-        return "no worker has shown itself yet (manage.py worker)"
+        return "no worker has run yet (manage.py worker)"
     if silence > settings.WORKER_SILENCE_LIMIT + settings.WORKER_HEARTBEAT_INTERVAL:
         return f"no worker has run the heartbeat for {silence.total_seconds():.0f} s"
     return ""
 
 
 def _ticker() -> str:
-    since = ExpressionWrapper(Now() - F("seen_at"), output_field=DurationField())
-    silence = TickerLease.objects.annotate(silence=since).values_list("silence", flat=True).first()
-    if silence is None:
+    since = ExpressionWrapper(Now() - F("expires_at"), output_field=DurationField())
+    leading = Lease.objects.filter(key=LEASE).exclude(holder="").annotate(expired=since)
+    expired = leading.values_list("expired", flat=True).first()
+    if expired is None:
         return "no ticker leads (manage.py ticker)"
+    silence = expired + LEASE_TTL
     if silence > 2 * LEASE_TTL:
         return f"no ticker has led for {silence.total_seconds():.0f} s"
     return ""

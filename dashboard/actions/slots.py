@@ -6,7 +6,7 @@ from functools import partial
 from django.http import QueryDict
 
 from bots.moves import Outcome
-from bots.status import BotStatus, FailureKind
+from bots.status import BotStatus, FailureCause
 from coolify.client.errors import CoolifyError
 from coolify.shared import shared_coolify
 from core.leases import LeaseLost, LeaseNotAcquired
@@ -69,7 +69,7 @@ def _release_effect(slot: Slot) -> tuple[str, str]:
 
 def _release(order: Order) -> bool:
     reason = f"Released by operator: {order.reason}"
-    failed = Outcome(BotStatus.FAILED, reason, order.actor, FailureKind.INFRASTRUCTURE)
+    failed = Outcome(BotStatus.FAILED, reason, order.actor, FailureCause.OPERATOR)
     return release_bot_from_slot(_slot(order), failed)
 
 
@@ -109,7 +109,14 @@ def _recreate(order: Order) -> bool:
     if slot.assigned_bot_id is None:
         return recover_slot(slot, reason=reason, actor=order.actor, recreate=True)
     # Do not place the bot again: its container may be up already, and no bot may run twice.
-    return handle_slot_error(slot, reason, actor=order.actor, recreate=True, place_again=False)
+    return handle_slot_error(
+        slot,
+        reason,
+        cause=FailureCause.OPERATOR,
+        actor=order.actor,
+        recreate=True,
+        place_again=False,
+    )
 
 
 def _retry_effect(slot: Slot) -> tuple[str, str]:

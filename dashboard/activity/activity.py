@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from coolify.budget.report import budget_report
 from coolify.models import Budget, ServerReading
-from core.jobs.periodic import PeriodicWork
+from core.jobs.jobs import works
 from core.permissions import OPERATE, VIEW
 from dashboard.activity.records import KINDS, Records
 from dashboard.audit import record_action
@@ -70,15 +70,17 @@ def _leases(request: HttpRequest) -> HttpResponse:
 
 
 def _system(request: HttpRequest) -> HttpResponse:
-    works, servers = PeriodicWork.objects.order_by("name"), ServerReading.objects.order_by("name")
+    names = [work.name for work in works()]
+    jobs = Lease.objects.filter(key__in=names).order_by("key")
+    servers = ServerReading.objects.order_by("name")
     return _tab(
         request,
         tab="parts",
-        version=version_of(works, servers, Budget.objects.all()),
+        version=version_of(jobs, servers, Budget.objects.all()),
         live=lambda: {
             "tab": "parts",
             "budget": budget_report(),
-            "works": works,
+            "works": jobs,
             "servers": servers,
         },
     )

@@ -13,11 +13,12 @@ from bots.status import BotStatus
 from core.clock import database_now
 from core.permissions import VIEW
 from dashboard.bots.timeline import SHOWN, phases_of, story_of
-from dashboard.live import live_page, version_of
+from dashboard.live import estimates, live_page, version_of
 from dashboard.permissions import needs
-from pool.waiting.position import place_in_line
 from pool.waiting.reasons import why_waiting
+from pool.waiting.waiting_for import waiting_for
 from queues.models import QueueEntry
+from slots.deployment import WAITING
 from slots.models import Deployment, Slot, SlotTransition
 
 
@@ -28,9 +29,6 @@ def bot(request: HttpRequest, pk: int) -> HttpResponse:
     events = BotEvent.objects.filter(bot=found).order_by("pk")[:SHOWN]
     deployments = Deployment.objects.filter(bot=found).order_by("pk")[:SHOWN]
     slot = Slot.objects.filter(assigned_bot=found)
-    waits = found.status == BotStatus.QUEUED
-    # The place of a waiting bot depends on the whole queue of its platform.
-    line = QueueEntry.objects.filter(platform=found.platform).order_by("turn")[: 500 * waits]
 
     def live() -> dict[str, Any]:
         shown = list(events)
@@ -40,19 +38,34 @@ def bot(request: HttpRequest, pk: int) -> HttpResponse:
             "steps": story_of(shown, list(deployments), list(_transitions(found))),
             "phases": phases_of(found, shown, now=database_now()),
             "config": masked_text(found.config),
-            "place": place_in_line(found) if waits else None,
-            "reasons": why_waiting(found) if waits else [],
+            "waiting": waiting_for(found),
+            "reasons": why_waiting(found) if found.status == BotStatus.QUEUED else [],
         }
 
     return live_page(
         request,
         template="bots/bot.html",
         version=version_of(
-            Bot.objects.filter(pk=pk), events, deployments, slot, line, _transitions(found)
+            Bot.objects.filter(pk=pk),
+            events,
+            deployments,
+            slot,
+            _transitions(found),
+            *_what_it_waits_for(found),
         ),
         live=live,
         frame=lambda: {"bot": found},
     )
+
+
+def _what_it_waits_for(bot: Bot) -> list[Any]:
+    """Rows that change the place of a waiting bot: those of the whole line."""
+    if bot.status == BotStatus.QUEUED:
+        line = QueueEntry.objects.filter(platform=bot.platform)
+        return [line.order_by("turn")[:500], estimates()]
+    if bot.status == BotStatus.DEPLOYING:
+        return [Deployment.objects.filter(status__in=WAITING).order_by("pk"), estimates()]
+    return []
 
 
 def _transitions(bot: Bot) -> Any:

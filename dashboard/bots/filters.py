@@ -5,6 +5,7 @@ from django.http import QueryDict
 
 from bots.models import Bot
 from bots.status import TERMINAL, BotStatus, Platform
+from pool.lifecycle import get_bot_by_container_uuid
 
 CHOICES: dict[str, list[tuple[str, str]]] = {
     "platform": [(each.value, each.label) for each in Platform],
@@ -35,4 +36,11 @@ def _search(words: str) -> Q:
         | Q(meeting_url__icontains=words)
         | Q(display_name__icontains=words)
         | Q(slot_name=words)
+        | _ran_in_container(words)
     )
+
+
+def _ran_in_container(coolify_uuid: str) -> Q:
+    """The bot in this container, or the one that last was."""
+    bot = get_bot_by_container_uuid(coolify_uuid)
+    return Q() if bot is None else Q(pk=bot.pk)

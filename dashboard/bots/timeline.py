@@ -68,11 +68,15 @@ def _of_deployments(deployments: list[Deployment]) -> Iterator[Step]:
         milestones = (
             (each.start_asked_at, "start requested", _wait_for_image(each)),
             (each.building_since, "Coolify: building", f"deployment {each.deployment_uuid}"),
-            (each.coolify_ended_at, f"Coolify: {each.coolify_status or 'ended'}", each.condemned),
+            (each.coolify_ended_at, f"Coolify: {each.coolify_status or 'ended'}", _failure(each)),
         )
         for at, what, reason in milestones:
             if at is not None:
                 yield Step(at=at, what=what, tone="step", reason=reason, actor=each.slot_name)
+
+
+def _failure(deployment: Deployment) -> str:
+    return deployment.reason if deployment.failure_cause else ""
 
 
 def _wait_for_image(deployment: Deployment) -> str:

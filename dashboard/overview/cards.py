@@ -5,16 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, DurationField, ExpressionWrapper, F, Min
+from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Q
 from django.db.models.functions import Now
 
 from bots.status import Platform
-from core.sql import fetch_all
 from dashboard.models import PoolSample
 from dashboard.overview.charts import Chart, line_chart, stacked_chart
 from pool.capacity import paused_pools, pool_size
 from queues.models import QueueEntry
-from slots.deployment import ACTIVE, Deployment
+from slots.deployment import ACTIVE, Deployment, DeploymentStatus
 from slots.description import wanted_description
 from slots.models import Pool, Slot
 from slots.status import HELD, SlotStatus
@@ -134,21 +133,16 @@ def _deployments_under_way() -> dict[str, int]:
     return dict(rows.annotate(Count("id")))
 
 
-# Limited to the newest starts: the table grows without bound.
-_WARM_SHARES = """
-SELECT
-    slot.platform,
-    round(100.0 * count(*) FILTER (WHERE NOT d.leader AND NOT d.waited_for_image) / count(*))::int
-FROM slots_deployment AS d JOIN slots_slot AS slot ON slot.id = d.slot_id
-WHERE d.id > (SELECT max(id) FROM slots_deployment) - 5000
-AND d.status = 'finished' AND d.ended_at > clock_timestamp() - interval '1 hour'
-GROUP BY slot.platform
-"""
-
-
 def _warm_shares() -> dict[str, int]:
     """Percentage of starts in the last hour that found their image on the server."""
-    return dict(fetch_all(_WARM_SHARES, {}))
+    newest = Deployment.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    # Limited to the newest starts: the table grows without bound.
+    recent = Deployment.objects.filter(
+        pk__gt=newest - 5000, status=DeploymentStatus.FINISHED, ended_at__gt=Now() - HOUR
+    )
+    warm = Count("pk", filter=Q(leader=False, waited_for_image=False))
+    rows = recent.values_list("slot__platform").annotate(warm=warm, n=Count("pk")).order_by()
+    return {platform: round(100 * found / starts) for platform, found, starts in rows}
 
 
 def _last_hour() -> Iterable[PoolSample]:

@@ -10,15 +10,22 @@ from django.views.decorators.http import require_safe
 
 from bots.status import Platform
 from core.permissions import VIEW
-from dashboard.live import live_page, version_of
+from dashboard.live import estimates, live_page, version_of
 from dashboard.paging import older
 from dashboard.permissions import needs
+from pool.waiting.waiting_for import each_start_waits_for
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, WarmImage
 
 CHOICES: dict[str, list[tuple[str, str]]] = {
     "platform": [(each.value, each.label) for each in Platform],
     "status": [(each.value, each.label) for each in DeploymentStatus],
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    deployment: Deployment
+    why: str
 
 
 @dataclass
@@ -28,7 +35,7 @@ class ImageOnServer:
     image: str
     server: str
     is_warm: bool
-    deployments: list[Deployment] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
 
 
 @require_safe
@@ -46,7 +53,7 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
     return live_page(
         request,
         template="slots/deployments.html",
-        version=version_of(active, recent.rows, warm),
+        version=version_of(active, recent.rows, warm, estimates()),
         live=live,
         frame=lambda: {"choices": CHOICES, "given": request.GET},
     )
@@ -67,15 +74,19 @@ def _matching(request: HttpRequest) -> Any:
 
 def _by_image(active: Any, warm: Any) -> list[ImageOnServer]:
     known = {(each.image, each.server_uuid) for each in warm}
-    groups: dict[tuple[str, str], list[Deployment]] = defaultdict(list)
-    for each in active:
-        groups[each.image, each.server_uuid].append(each)
+    deployments = list(active)
+    waiting = each_start_waits_for(each.bot_id for each in deployments)
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for each in deployments:
+        found = waiting.get(each.bot_id)
+        row = Row(deployment=each, why=found.message if found else each.reason)
+        groups[each.image, each.server_uuid].append(row)
     return [
         ImageOnServer(
             image=image,
             server=server,
             is_warm=(image, server) in known,
-            deployments=sorted(deployments, key=lambda each: (not each.pulling, each.pk)),
+            rows=sorted(rows, key=lambda row: (not row.deployment.pulling, row.deployment.pk)),
         )
-        for (image, server), deployments in sorted(groups.items())
+        for (image, server), rows in sorted(groups.items())
     ]

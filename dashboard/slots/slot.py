@@ -10,10 +10,11 @@ from django.views.decorators.http import require_safe
 from coolify.client.errors import CoolifyError, NotRunning
 from coolify.shared import shared_coolify
 from core.permissions import VIEW
-from dashboard.live import live_page, version_of
+from dashboard.live import estimates, live_page, version_of
 from dashboard.permissions import needs
 from dashboard.slots.state_machine import state_machine
-from slots.deployment import Deployment
+from pool.waiting.waiting_for import waiting_for
+from slots.deployment import WAITING, Deployment
 from slots.description import wanted_description
 from slots.models import Lease, Slot, SlotTransition
 from slots.status import SlotStatus
@@ -56,13 +57,26 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
     return live_page(
         request,
         template="slots/slot.html",
-        version=version_of(Slot.objects.filter(pk=found.pk), history, deployments, lease),
+        version=version_of(
+            Slot.objects.filter(pk=found.pk), history, deployments, lease, *_line(found)
+        ),
         live=live,
         frame=lambda: {"slot": found},
     )
 
 
+def _line(slot: Slot) -> list[Any]:
+    """Rows that change what a deploying slot waits for."""
+    if slot.status != SlotStatus.DEPLOYING:
+        return []
+    return [Deployment.objects.filter(status__in=WAITING).order_by("pk"), estimates()]
+
+
 def _why(slot: Slot, history: Any) -> str:
+    if slot.status == SlotStatus.DEPLOYING and slot.assigned_bot is not None:
+        waiting = waiting_for(slot.assigned_bot)
+        if waiting is not None:
+            return waiting.message
     last = next((t for t in history if t.from_status != t.to_status), None)
     return last.reason if last else "Not used yet."
 

@@ -1,75 +1,85 @@
-"""The Coolify application of a slot: made once, found again after a lost answer, replaced when
-it is gone. The caller holds the slot's lease."""
-
-from datetime import datetime
+"""A slot's Coolify application: created once, found again after a lost answer, replaced when it
+is gone."""
 
 from django.conf import settings
+from django.db.models.functions import Now
 
 from bots.models import Bot
 from coolify.client import Coolify
 from coolify.client.errors import CoolifyError
 from coolify.client.image import Image
 from coolify.client.resources import Application
-from core.clock import database_now
-from core.leases import HeldLease
+from pool.controller.context import SlotContext
 from slots.description import wanted_description
 from slots.history import note
 from slots.models import Slot, SlotTransition
 
+APPLICATION_GONE = "The application is gone from Coolify"
 
-def make_application(
-    slot: Slot, *, image: str, coolify: Coolify, lease: HeldLease, actor: str
-) -> None:
-    """Give the slot a new application and write its uuid down.
 
-    Names are not unique in Coolify and its create call cannot be repeated safely: after a lost
-    answer the application is looked for before another one is made.
+def make_application(context: SlotContext, *, image: str) -> None:
+    """Give the slot a new application and record its uuid.
+
+    Names are not unique in Coolify and its create call is not safe to repeat. After a lost answer,
+    search for the application before creating another one.
     """
-    description = wanted_description(slot)
-    uuid, its_image = _left_by_a_lost_answer(slot, coolify), ""
+    description = wanted_description(context.slot)
+    uuid, its_image = _left_by_a_lost_answer(context), ""
     if not uuid:
-        _note_asked(slot, database_now())
-        lease.check()
-        uuid, its_image = _create(slot, coolify, image=image, description=description), image
-    made = {"coolify_uuid": uuid, "image": its_image, "description_written": description}
-    _remember(slot, made, lease=lease, actor=actor)
+        Slot.objects.filter(pk=context.slot.pk).update(application_asked_at=Now())
+        context.lease.check()
+        uuid, its_image = _create(context, image=image, description=description), image
+    _remember(context, uuid, image=its_image, description=description)
 
 
-def set_image(slot: Slot, image: str, *, coolify: Coolify, lease: HeldLease) -> None:
-    """Let the next start be made from this image, where the application has another one."""
+def set_image(context: SlotContext, image: str) -> None:
+    """Make the next start use this image, if the application has a different one."""
+    slot = context.slot
     if slot.image != image:
-        lease.check()
-        coolify.update_application(slot.coolify_uuid, image=Image.parse(image))
-        with lease.fenced():  # a late writer would hide that another has set the next image
+        context.lease.check()
+        context.coolify.update_application(slot.coolify_uuid, image=Image.parse(image))
+        with context.lease.fenced():  # a late write would hide a newer image
             Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid).update(image=image)
         slot.image = image
 
 
-def forget_application(slot: Slot, *, reason: str, lease: HeldLease, actor: str) -> None:
-    """The application is gone; its uuid stays in the history."""
-    with lease.fenced():
-        note(slot, f"{reason} (application {slot.coolify_uuid})", actor=actor)
+def forget_application(
+    context: SlotContext,
+    *,
+    reason: str,
+    kind: SlotTransition.Kind = SlotTransition.Kind.APPLICATION_GONE,
+) -> None:
+    """Detach an application that is gone; its uuid stays in the history."""
+    slot = context.slot
+    with context.lease.fenced():
+        words = f"{reason} (application {slot.coolify_uuid})"
+        note(slot, words, actor=context.actor, kind=kind)
         Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid).update(
-            coolify_uuid="", image="", description_written="", application_asked_at=None
+            coolify_uuid="",
+            image="",
+            description_written="",
+            application_asked_at=None,
+            application_missing=False,
         )
     slot.coolify_uuid = slot.image = ""
 
 
-def _left_by_a_lost_answer(slot: Slot, coolify: Coolify) -> str:
+def _left_by_a_lost_answer(context: SlotContext) -> str:
+    slot = context.slot
     if slot.application_asked_at is None:
         return ""
-    environment = our_environment(coolify)
-    look_alikes = [app for app in coolify.applications() if app.name == slot.name]
+    environment = our_environment(context.coolify)
+    same_name = [app for app in context.coolify.applications() if app.name == slot.name]
     candidates = [
-        app for app in look_alikes if _may_be_the_lost_one(app, slot, environment=environment)
+        app for app in same_name if _may_be_the_lost_one(app, slot, environment=environment)
     ]
     newest = max(candidates, key=lambda app: app.id or 0, default=None)
     return newest.uuid if newest else ""
 
 
 def _may_be_the_lost_one(application: Application, slot: Slot, *, environment: int | None) -> bool:
-    """Certainly in our environment (another Botpool may use the same names elsewhere), not in use,
-    and of no slot, now or before: an old one may be about to be deleted."""
+    """It has to be in our environment (another Botpool may use the same names elsewhere), stopped,
+    and without a slot. An earlier application of this slot may be about to be deleted."""
     if environment is None or application.environment_id != environment:
         return False
     uuid = application.uuid
@@ -84,36 +94,40 @@ def our_environment(coolify: Coolify) -> int | None:
     return next((each.id for each in environments if each.name == name), None)
 
 
-def _note_asked(slot: Slot, at: datetime | None) -> None:
-    Slot.objects.filter(pk=slot.pk).update(application_asked_at=at)
-
-
-def _create(slot: Slot, coolify: Coolify, *, image: str, description: str) -> str:
+def _create(context: SlotContext, *, image: str, description: str) -> str:
+    slot = context.slot
     try:
-        return _create_once(slot, coolify, image=image, description=description)
+        return context.coolify.create_application(
+            project_uuid=settings.COOLIFY_PROJECT_UUID,
+            server_uuid=slot.server_uuid,
+            environment_name=settings.COOLIFY_ENVIRONMENT_NAME,
+            destination_uuid=settings.COOLIFY_DESTINATION_UUID or None,
+            image=Image.parse(image),
+            name=slot.name,
+            description=description,
+        ).uuid
     except CoolifyError as error:
-        if not error.maybe_done:
-            _note_asked(slot, None)  # there is nothing to be looked for
+        if not error.maybe_done:  # nothing was created, so there is nothing to find
+            Slot.objects.filter(pk=slot.pk).update(application_asked_at=None)
         raise
 
 
-def _create_once(slot: Slot, coolify: Coolify, *, image: str, description: str) -> str:
-    return coolify.create_application(
-        project_uuid=settings.COOLIFY_PROJECT_UUID,
-        server_uuid=slot.server_uuid,
-        environment_name=settings.COOLIFY_ENVIRONMENT_NAME,
-        destination_uuid=settings.COOLIFY_DESTINATION_UUID or None,
-        image=Image.parse(image),
-        name=slot.name,
-        description=description,
-    ).uuid
-
-
-def _remember(slot: Slot, made: dict[str, str], *, lease: HeldLease, actor: str) -> None:
-    uuid = made["coolify_uuid"]
-    with lease.fenced():
-        # In the order of all others: the bot before its slot.
+def _remember(context: SlotContext, uuid: str, *, image: str, description: str) -> None:
+    slot = context.slot
+    with context.lease.fenced():
+        # Lock order: the bot before its slot.
         Bot.objects.filter(slot=slot, slot__epoch=slot.epoch).update(coolify_service_uuid=uuid)
-        Slot.objects.filter(pk=slot.pk, coolify_uuid="").update(**made, application_asked_at=None)
-        note(slot, "Application made", actor=actor, coolify_uuid=uuid)
-    slot.coolify_uuid, slot.image = uuid, made["image"]
+        Slot.objects.filter(pk=slot.pk, coolify_uuid="").update(
+            coolify_uuid=uuid,
+            image=image,
+            description_written=description,
+            application_asked_at=None,
+        )
+        note(
+            slot,
+            "Application created",
+            actor=context.actor,
+            kind=SlotTransition.Kind.APPLICATION_CREATED,
+            coolify_uuid=uuid,
+        )
+    slot.coolify_uuid, slot.image = uuid, image

@@ -1,4 +1,4 @@
-"""What a container is, judged from what Coolify tells of its application and deployments."""
+"""A container's status, judged by what Coolify says about its application and deployments."""
 
 from coolify.client.resources import Application
 from slots.status import ContainerStatus
@@ -20,8 +20,8 @@ def container_status(
     last_deployment_failed: bool,
     ever_deployed: bool,
 ) -> ContainerStatus | None:
-    """None means that Coolify does not know: its server is out of reach, or the state is none
-    that we know. Unknown is not gone."""
+    """None means unknown: Coolify cannot reach the server, or reports a state that we do not know.
+    Unknown is not gone."""
     state = application.status.state
     if application.server_reachable is False:
         return None

@@ -1,4 +1,4 @@
-"""Taking a slot that nobody uses out of the pool for good, together with its application."""
+"""Deleting an unused slot together with its application."""
 
 from contextlib import suppress
 
@@ -18,15 +18,15 @@ def why_not_to_delete(slot: Slot) -> str:
     if slot.status not in DELETABLE:
         return f"it is {slot.status}: only an idle slot or one in error can be deleted"
     if Deployment.objects.filter(slot=slot, pulling=True).exists():
-        return "Coolify still pulls an image for it"
+        return "Coolify is still pulling an image for it"
     return ""
 
 
 def delete_slot(slot: Slot, *, reason: str, actor: str, coolify: Coolify) -> bool:
-    """False if it has moved on since it was read, and then nothing is deleted.
+    """Delete the slot; False, and nothing is deleted, if it has moved on since it was read.
 
-    It is cordoned first, so that no bot gets it while Coolify is asked. Raises CoolifyError or
-    LeaseNotAcquired: the slot stays, cordoned, and this can be tried again.
+    It is cordoned first, so no bot gets it while Coolify is called. After CoolifyError or
+    LeaseNotAcquired it stays cordoned, and you can try again.
     """
     if why_not_to_delete(slot):
         return False
@@ -50,5 +50,5 @@ def delete_slot(slot: Slot, *, reason: str, actor: str, coolify: Coolify) -> boo
 def _delete_application(slot: Slot, coolify: Coolify) -> None:
     if not slot.coolify_uuid:
         return
-    with suppress(NotFound):  # somebody deleted it in Coolify: all the better
+    with suppress(NotFound):  # already deleted in Coolify
         coolify.delete_application(slot.coolify_uuid)

@@ -1,4 +1,4 @@
-"""The slot's state as Coolify's own list shows it: only the newest text, and only if it differs."""
+"""Descriptions: Coolify's own list shows each slot's state, in seconds while the budget allows."""
 
 import logging
 from datetime import timedelta
@@ -8,57 +8,43 @@ from django.db.models import Q
 
 from coolify.client import Coolify
 from coolify.client.errors import BudgetExhausted, CoolifyError, NotFound
-from coolify.shared import shared_coolify
 from core.clock import database_now
+from pool.controller.context import SlotContext
 from slots.description import wanted_description
 from slots.models import Slot
-from slots.status import SlotStatus
 
 logger = logging.getLogger(__name__)
 
-
-# A container in a meeting must not be called available for long.
-WRITTEN_SOON = (SlotStatus.BUSY, SlotStatus.ERROR)
-# States that pass by themselves are told of only if they last, as a cold start does.
-WRITTEN_LATE = (SlotStatus.DEPLOYING, SlotStatus.STOPPING)
+# A description that has been wrong for this long may name a bot that left: write it soon.
+OVERDUE_AFTER = timedelta(minutes=1)
+AFTER_AN_ERROR = timedelta(seconds=30)
 
 
-def slots_with_another_description(*, settled_for: timedelta) -> list[Slot]:
-    """Slots whose state has lasted a while and is not what Coolify shows.
-
-    A state that is soon over is not worth a call: the text would be outdated on arrival.
-    """
-    now = database_now()
-    settled = Slot.objects.filter(
-        Q(status=SlotStatus.IDLE, status_since__lt=now - settled_for)
-        | Q(status__in=WRITTEN_SOON, status_since__lt=now - settled_for / 4)
-        | Q(status__in=WRITTEN_LATE, status_since__lt=now - settled_for * 4),
-        ~Q(coolify_uuid=""),
-    ).order_by("status_since")
-    return [slot for slot in settled if wanted_description(slot) != slot.description_written]
-
-
-def sync_descriptions(coolify: Coolify, *, settled_for: timedelta) -> list[Slot]:
-    """Write the texts that differ; stop without complaint when the budget has other uses."""
-    written = []
-    for slot in slots_with_another_description(settled_for=settled_for):
-        try:
-            write_description(slot, coolify)
-        except BudgetExhausted as error:
-            logger.debug("Descriptions wait for the budget: %s", error)
-            break
-        except NotFound:
-            continue  # the reconciler looks after applications that are gone
-        except CoolifyError as error:
-            logger.warning("The description of %s was not written: %s", slot, error)
-            break
-        written.append(slot)
-    return written
+def describe(context: SlotContext) -> timedelta | None:
+    """Write the slot's description if Coolify shows a different one; return when to try again."""
+    slot = context.slot
+    if not slot.coolify_uuid or wanted_description(slot) == slot.description_written:
+        return None
+    age = database_now() - slot.status_since
+    if age < settings.DESCRIPTION_SETTLED_AFTER:
+        # A state that may end soon is not worth a call.
+        return settings.DESCRIPTION_SETTLED_AFTER - age
+    try:
+        update_slot_description(slot, context.coolify, overdue=age > OVERDUE_AFTER)
+    except BudgetExhausted as error:
+        logger.debug("The description of %s waits for the budget: %s", slot, error)
+        return timedelta(seconds=max(error.retry_after or 0.0, 5.0))
+    except NotFound:
+        return None  # the reconciler handles applications that are gone
+    except CoolifyError as error:
+        logger.warning("The description of %s was not written: %s", slot, error)
+        return AFTER_AN_ERROR
+    return None
 
 
-def write_description(slot: Slot, coolify: Coolify) -> None:
+def update_slot_description(slot: Slot, coolify: Coolify, *, overdue: bool = False) -> None:
     description = wanted_description(slot)
-    coolify.update_application(slot.coolify_uuid, description=description)
+    coolify.update_application(slot.coolify_uuid, description=description, overdue=overdue)
     note_description(slot, description)
 
 
@@ -69,5 +55,25 @@ def note_description(slot: Slot, description: str) -> None:
     )
 
 
-def write_settled_descriptions() -> None:
-    sync_descriptions(shared_coolify(), settled_for=settings.DESCRIPTION_SETTLED_AFTER)
+def slots_with_another_description() -> list[Slot]:
+    slots = Slot.objects.filter(~Q(coolify_uuid="")).order_by("status_since")
+    return [slot for slot in slots if wanted_description(slot) != slot.description_written]
+
+
+def sync_descriptions(coolify: Coolify) -> list[Slot]:
+    """Write all descriptions that differ, for `manage.py sync_descriptions`; stop when the budget
+    refuses a call."""
+    written = []
+    for slot in slots_with_another_description():
+        try:
+            update_slot_description(slot, coolify)
+        except BudgetExhausted as error:
+            logger.debug("Descriptions wait for the budget: %s", error)
+            break
+        except NotFound:
+            continue  # the reconciler handles applications that are gone
+        except CoolifyError as error:
+            logger.warning("The description of %s was not written: %s", slot, error)
+            break
+        written.append(slot)
+    return written

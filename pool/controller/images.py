@@ -1,8 +1,8 @@
 """The image rule: a cold image is pulled by one deployment, its leader; the others wait for it.
 
-Who leads is decided by the constraint `one_puller_per_image_and_server`, not by who asks first.
-The leader stays the puller until Coolify is known to have ended its deployment, also where the
-slot has long moved on, so that the next one does not pull beside it.
+The constraint `one_puller_per_image_and_server` decides who leads. The leader stays the puller
+until Coolify is known to have ended its deployment, even if its slot has moved on: no second pull
+starts beside it.
 """
 
 import logging
@@ -14,20 +14,21 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
+from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from core.clock import database_now
-from slots.correlation import story_of
+from slots.correlation import as_bot_of
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, WarmImage
 
 logger = logging.getLogger(__name__)
 
-# A tag that looks like a version or a hash. Any other may name another image tomorrow.
+# A tag that contains a version or a hash. Any other tag may name a different image tomorrow.
 _PINNED = re.compile(r":[^/:]*(\d+\.\d+|[0-9a-f]{7,})[^/:]*$")
 
 _SAME_IMAGE = {"image": OuterRef("image"), "server_uuid": OuterRef("server_uuid")}
 
 
 def let_warm_ones_through() -> int:
-    """Deployments whose image lies on their server wait for it no longer."""
+    """Deployments whose image is on their server stop waiting for it."""
     return (
         _waiting()
         .filter(_is_warm())
@@ -40,20 +41,20 @@ def let_warm_ones_through() -> int:
 
 
 def choose_leaders() -> int:
-    """For each cold image that nobody pulls, let the first in line pull it."""
+    """For each cold image without a puller, let the first in line pull it."""
     firsts = (
-        # Those that came since the warm ones were let through may be warm, too.
+        # The image of a deployment that was added in between may be warm.
         _waiting()
         .filter(~_is_pulled(), ~_is_warm())
         .select_related("bot")
-        .order_by("image", "server_uuid", "id")
+        .order_by("image", "server_uuid", "turn", "id")
         .distinct("image", "server_uuid")
     )
     return sum(lead(deployment) for deployment in firsts)
 
 
 def lead(deployment: Deployment) -> bool:
-    """Make it the puller of its image; False if there is one, or it waits no more."""
+    """Make it the puller of its image; False if there is one, or it no longer waits."""
     try:
         with transaction.atomic():
             led = (
@@ -64,13 +65,13 @@ def lead(deployment: Deployment) -> bool:
                     pulling=True,
                     status=DeploymentStatus.WAITING_FOR_PLACE,
                     status_since=Now(),
-                    reason="Pulls the image for all that wait for it",
+                    reason="Pulls the image for all deployments that wait for it",
                 )
             )
     except IntegrityError:
-        return False  # another pass has just chosen another leader
+        return False  # another process has just chosen a leader
     if led:
-        with story_of(deployment):
+        with as_bot_of(deployment):
             logger.info(
                 "[Pool] %s leads the pull of %s on server %s",
                 deployment,
@@ -81,17 +82,31 @@ def lead(deployment: Deployment) -> bool:
 
 
 def note_who_waits() -> None:
-    """Those whose image is being pulled: say so, once, and count the pull they save."""
+    """Mark deployments whose image another one pulls: each saves a pull of its own."""
     _waiting().filter(_is_pulled(), ~_is_warm(), waited_for_image=False).update(
-        waited_for_image=True, reason="Another deployment pulls the image"
+        waited_for_image=True, reason="Another deployment is pulling the image"
     )
 
 
-def mark_image_warm(deployment: Deployment) -> None:
-    """The deployment has finished, so the image lies on its server.
+def note_coolify_end(deployment: Deployment, ended_as: str) -> None:
+    """Coolify has ended this deployment: another may pull the image, or start."""
+    this_start = {"pk": deployment.pk, "deployment_uuid": deployment.deployment_uuid}
+    if not Deployment.objects.filter(**this_start).update(
+        coolify_status=ended_as, coolify_ended_at=Now()
+    ):
+        return  # it has been started again since
+    if ended_as == CoolifyStatus.FINISHED:
+        mark_image_warm(deployment)
+    elif ended_as == CoolifyStatus.FAILED:
+        forget_warm_image(deployment)
+    let_go_of_pull(deployment)
 
-    A moving tag stays warm only for a time after it was pulled by a leader, however much it is
-    used: what it names may have changed since. A pinned one is warm for as long as it is used.
+
+def mark_image_warm(deployment: Deployment) -> None:
+    """The deployment has finished, so the image is on its server.
+
+    A moving tag stays warm only for a time after a leader pulled it, however much it is used: it
+    may name a different image by now. A pinned tag stays warm for as long as it is used.
     """
     warm, made = WarmImage.objects.get_or_create(
         image=deployment.image, server_uuid=deployment.server_uuid
@@ -101,10 +116,12 @@ def mark_image_warm(deployment: Deployment) -> None:
 
 
 def settle_pulls() -> None:
-    """Leaders whose slot has moved on: one whose bot called from its container has pulled the
-    image, and one whose start was never asked for never will. Of others Coolify has to be asked
-    (deployments.py), for as long as a deployment may take: some hang in Coolify for ever and
-    cannot be cancelled, and a second pull beside such a one is better than none."""
+    """Settle the pulls of leaders whose slot has moved on.
+
+    A leader that finished has pulled the image; one that was never started never will. The others
+    are cancelled by their slot's teardown. Some hang in Coolify for ever: after the longest time
+    that a pull may take, a second pull beside them is better than none.
+    """
     now = database_now()
     for deployment in pulls_of_the_past():
         if deployment.status == DeploymentStatus.FINISHED:
@@ -113,8 +130,8 @@ def settle_pulls() -> None:
         elif deployment.start_asked_at is None:
             let_go_of_pull(deployment)
         elif now - (deployment.building_since or deployment.start_asked_at) > _longest_pull():
-            with story_of(deployment):
-                logger.warning("[Pool] %s still pulls in Coolify: waited for no longer", deployment)
+            with as_bot_of(deployment):
+                logger.warning("[Pool] %s hangs in Coolify: another may pull its image", deployment)
             let_go_of_pull(deployment)
 
 
@@ -128,12 +145,12 @@ def pulls_of_the_past() -> QuerySet[Deployment]:
 
 
 def let_go_of_pull(deployment: Deployment) -> None:
-    """Coolify has ended this deployment: it pulls no more, and another may."""
+    """This deployment no longer pulls its image: another may."""
     Deployment.objects.filter(pk=deployment.pk, pulling=True).update(pulling=False)
 
 
 def forget_warm_image(deployment: Deployment) -> None:
-    """A pull failed although the image was thought to be there: the next one pulls alone."""
+    """A deployment failed although its image was thought to be there: the next one pulls alone."""
     WarmImage.objects.filter(image=deployment.image, server_uuid=deployment.server_uuid).delete()
 
 

@@ -1,8 +1,9 @@
-"""When Coolify is worth a look: two calls of a small budget, so only if they can tell something.
+"""When to observe Coolify: it costs two calls of a small budget, so only to answer a question.
 
-A bot that calls from its container ends the wait without any look. So a start is looked at once
-it should be over, and a stop a little after it was asked for, sooner where a bot waits for the
-slot. Then the pauses grow with its age, up to the pace at which the reconciler looks anyway.
+A question is a start or a stop that is not over yet. It is asked first some time after it began,
+then in pauses that grow with its age. While the budget is quiet, these are short: a second after a
+start or stop, then two, four. Under pressure one observation answers many questions, and each bot
+costs a few calls at most. A bot that calls from its container needs no observation.
 """
 
 from collections.abc import Iterator
@@ -10,69 +11,85 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Q
 
-from pool.controller.images import pulls_of_the_past
+from coolify.budget.report import budget_report
 from queues.models import QueueEntry
-from slots.deployment import UNDER_WAY, Deployment, DeploymentStatus
+from slots.deployment import Deployment, DeploymentStatus
 from slots.models import Slot
 from slots.status import SlotStatus
+
+# The budget is quiet while less than the first share is spent, tight above the second.
+QUIET, TIGHT = 0.3, 0.6
 
 
 @dataclass(frozen=True)
 class Question:
-    """Something that a look can tell: for the first time after `first`, and then again and again.
-
-    The pauses grow with its age: by `growth` of it, from `shortest` to the reconciler's pace, or
-    twice DEPLOY_POLL_INTERVAL where that is less.
-    """
+    """Something that an observation can answer: first after `first`, then in pauses that grow with
+    its age by `growth`. A pause is at least `shortest`, and at most RECONCILE_INTERVAL or twice
+    DEPLOY_POLL_INTERVAL, whichever is less."""
 
     since: datetime
     first: timedelta
     shortest: timedelta
     growth: float = 1.0
 
-    def is_due(self, *, now: datetime, last_look: datetime | None) -> bool:
+    def is_due(self, *, now: datetime, last: datetime | None) -> bool:
         from_when = self.since + self.first
-        if last_look is None or last_look < from_when:
+        if last is None or last < from_when:
             return now >= from_when
         longest = min(settings.RECONCILE_INTERVAL, 2 * settings.DEPLOY_POLL_INTERVAL)
-        pause = min((last_look - self.since) * self.growth, longest)
-        return now - last_look >= max(self.shortest, pause)
+        pause = min((last - self.since) * self.growth, longest)
+        return now - last >= max(self.shortest, pause)
 
 
-def look_is_due(*, now: datetime, last_look: datetime | None) -> bool:
-    return any(question.is_due(now=now, last_look=last_look) for question in _questions())
+def observation_is_due(*, now: datetime, last: datetime | None) -> bool:
+    questions = list(_questions(pressure()))
+    return any(question.is_due(now=now, last=last) for question in questions)
 
 
-def _questions() -> Iterator[Question]:
+def pressure() -> float:
+    """0 while the budget is quiet, 1 when it is tight."""
+    report = budget_report()
+    share = report.spent / report.limit if report.limit else 1.0
+    return min(max((share - QUIET) / (TIGHT - QUIET), 0.0), 1.0)
+
+
+def _questions(pressure: float) -> Iterator[Question]:
     seldom, soon = settings.DEPLOY_POLL_INTERVAL, settings.WATCH_INTERVAL
     for since in _starts():
-        yield Question(since, min(settings.EXPECTED_START, 4 * seldom), seldom, growth=0.25)
-    for since in _removals_of_failed():
-        yield Question(since, soon, soon)
+        first = min(settings.EXPECTED_START, 4 * seldom)
+        yield _question(since, first, seldom, pressure=pressure, growth=0.25)
     awaited = set(QueueEntry.objects.order_by().values_list("platform", flat=True).distinct())
     for platform, since in _stops():
         pause = soon if platform in awaited else seldom
-        yield Question(since, pause, pause)
-    for since in pulls_of_the_past().values_list("status_since", flat=True):
-        yield Question(since, timedelta(), seldom)
+        yield _question(since, pause, pause, pressure=pressure)
+
+
+def _question(
+    since: datetime,
+    first: timedelta,
+    shortest: timedelta,
+    *,
+    pressure: float,
+    growth: float = 1.0,
+) -> Question:
+    """Interpolate between the pauses of a quiet budget and those under pressure."""
+    quick = settings.OBSERVE_SOONEST
+    return Question(
+        since,
+        quick + (max(first, quick) - quick) * pressure,
+        quick + (max(shortest, quick) - quick) * pressure,
+        growth=1.0 + (growth - 1.0) * pressure,
+    )
 
 
 def _starts() -> Iterator[datetime]:
-    under_way = Deployment.objects.filter(status=DeploymentStatus.IN_PROGRESS, condemned="")
+    under_way = Deployment.objects.filter(status=DeploymentStatus.IN_PROGRESS)
     yield from under_way.values_list("status_since", flat=True)
 
 
-def _removals_of_failed() -> Iterator[datetime]:
-    failed = Deployment.objects.filter(~Q(condemned=""), status__in=UNDER_WAY)
-    for asked_at in failed.values_list("slot__stop_asked_at", flat=True):
-        if asked_at is not None:
-            yield asked_at
-
-
 def _stops() -> Iterator[tuple[str, datetime]]:
-    stopping = Slot.objects.filter(status=SlotStatus.STOPPING)
+    stopping = Slot.objects.filter(status=SlotStatus.STOPPING, stop_asked_at__isnull=False)
     for platform, asked_at in stopping.values_list("platform", "stop_asked_at"):
-        if asked_at is not None:
-            yield platform, asked_at
+        assert asked_at is not None
+        yield platform, asked_at

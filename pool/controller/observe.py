@@ -1,29 +1,43 @@
-"""One look at Coolify: two calls, whatever the number of slots."""
+"""Observation: what Coolify says about all applications and deployments, in two calls.
+
+Observation is separate from action: it stores what has changed and wakes the slots concerned, and
+advance.py decides. It has its own share of the budget.
+"""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db import connection
-from django.db.models import OuterRef, Subquery
+from django.conf import settings
+from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce, Least, Now
 
 from coolify.client import Coolify
+from coolify.client.errors import BudgetExhausted, CoolifyError
 from coolify.client.resources import Application
 from coolify.client.resources import Deployment as CoolifyDeployment
+from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from coolify.client.starts import deployments_by_application
+from coolify.shared import shared_coolify
 from core.clock import database_now
+from core.jobs.jobs import wake
 from pool.controller.container_status import container_status
-from slots.deployment import Deployment, DeploymentStatus
+from pool.controller.observation_times import observation_is_due
+from slots.deployment import Deployment, DeploymentStatus, Watch
+from slots.locks import wake_slots
 from slots.models import Slot
-from slots.status import ContainerStatus
+from slots.status import SlotStatus
 
 logger = logging.getLogger(__name__)
 
+JOB = "observe"
+
 
 @dataclass(frozen=True)
-class Look:
-    """What Coolify said at one moment. `began_at` is from before the question was asked."""
+class Snapshot:
+    """What one observation returned. `began_at` is the time before its first call."""
 
     began_at: datetime
     applications: dict[str, Application]
@@ -33,19 +47,55 @@ class Look:
     def is_deploying(self, coolify_uuid: str) -> bool:
         return bool(self.active_by_application.get(coolify_uuid))
 
-    def named(self, name: str) -> list[Application]:
-        return [app for app in self.applications.values() if app.name == name]
+
+# --- When -------------------------------------------------------------------------------------
 
 
-def look_at_coolify(coolify: Coolify) -> Look:
-    """Ask Coolify how all applications and deployments are, and note it on the slots.
+def observe_if_due() -> None:
+    """Periodic work: observe Coolify if that is due or was asked for."""
+    watch = Watch.objects.first()
+    last = watch.looked_at if watch else None
+    wanted_at = watch.wanted_at if watch else None
+    is_wanted = wanted_at is not None and (last is None or wanted_at > last)
+    if is_wanted or observation_is_due(now=database_now(), last=last):
+        observe(shared_coolify())
 
-    Deployments are asked first: one that ends in between is then missing from neither list.
-    """
+
+def observe_soon() -> None:
+    """Observe now, however recent the last observation is: something has changed in Coolify."""
+    Watch.objects.update_or_create(pk=True, defaults={"wanted_at": Now()})
+    wake([JOB])
+
+
+def last_observation() -> datetime | None:
+    """When the last observation that succeeded began."""
+    watch = Watch.objects.first()
+    return watch.observed_at if watch else None
+
+
+# --- Observing --------------------------------------------------------------------------------
+
+
+def observe(coolify: Coolify) -> Snapshot | None:
+    """Observe now and store the snapshot. None if Coolify could not be read."""
+    try:
+        snapshot = take_snapshot(coolify)
+    except BudgetExhausted as error:
+        logger.debug("Coolify was not observed: %s", error)
+        return None
+    except CoolifyError as error:
+        _note_failure(error)
+        return None
+    _store(snapshot)
+    return snapshot
+
+
+def take_snapshot(coolify: Coolify) -> Snapshot:
+    """Deployments first: one that ends between the two calls still counts as active."""
     began_at = database_now()
-    deployments = coolify.deployments()
-    applications = coolify.applications()
-    look = Look(
+    deployments = coolify.deployments(observing=True)
+    applications = coolify.applications(observing=True)
+    return Snapshot(
         began_at=began_at,
         applications={app.uuid: app for app in applications},
         active_by_application=deployments_by_application(
@@ -53,55 +103,93 @@ def look_at_coolify(coolify: Coolify) -> Look:
         ),
         active={d.uuid: d for d in deployments if d.is_active},
     )
-    _note_container_statuses(look)
-    return look
 
 
-_NOTE = """
-UPDATE slots_slot SET container_status = seen.status, container_seen_at = %(at)s
-FROM unnest(%(ids)s::bigint[], %(uuids)s::text[], %(statuses)s::text[]) AS seen (id, uuid, status)
-WHERE slots_slot.id = seen.id AND slots_slot.coolify_uuid = seen.uuid
-    AND slots_slot.id IN (
-        SELECT id FROM slots_slot WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE SKIP LOCKED
+def _note_failure(error: CoolifyError) -> None:
+    logger.warning("Coolify could not be observed: %s", error)
+    Watch.objects.get_or_create(pk=True)
+    Watch.objects.update(
+        looked_at=Now(), failing_since=Coalesce("failing_since", Now()), error=str(error)
     )
-"""
 
 
-def _note_container_statuses(look: Look) -> None:
-    """A slot that is being changed at this moment is passed over: the next look comes soon."""
-    slots = [slot for slot in Slot.objects.exclude(coolify_uuid="") if _is_seen(slot, look)]
-    last = _last_deployments(slots)
-    seen = [(slot, _status_of(slot, look, last.get(slot.pk))) for slot in slots]
-    known = [(slot, status) for slot, status in seen if status is not None]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _NOTE,
-            {
-                "at": look.began_at,
-                "ids": [slot.pk for slot, _ in known],
-                "uuids": [slot.coolify_uuid for slot, _ in known],
-                "statuses": [status.value for _, status in known],
-            },
-        )
+# --- Storing it -------------------------------------------------------------------------------
 
 
-def _is_seen(slot: Slot, look: Look) -> bool:
-    return slot.coolify_uuid in look.applications
+def _store(snapshot: Snapshot) -> None:
+    """Store the slots' rows first: readers take them to be as fresh as the stored time."""
+    changed = [slot.pk for slot in _slots() if _store_on_slot(slot, snapshot)]
+    _store_on_deployments(snapshot)
+    at = snapshot.began_at
+    Watch.objects.update_or_create(
+        pk=True, defaults={"looked_at": at, "observed_at": at, "failing_since": None, "error": ""}
+    )
+    wake_slots({*changed, *_slots_that_wait_for_it()})
 
 
-def _status_of(slot: Slot, look: Look, last: str | None) -> ContainerStatus | None:
-    return container_status(
-        look.applications[slot.coolify_uuid],
-        deployment_active=look.is_deploying(slot.coolify_uuid),
+def _slots() -> Iterable[Slot]:
+    """With the last deployment of each: one index lookup per slot, however long its history."""
+    newest = Deployment.objects.filter(slot=OuterRef("pk"), start_asked_at__isnull=False)
+    last = Subquery(newest.order_by("-id").values("status")[:1])
+    return Slot.objects.exclude(coolify_uuid="").annotate(last_deployment=last)
+
+
+def _store_on_slot(slot: Slot, snapshot: Snapshot) -> bool:
+    """Write only what has changed: a write locks the row, and claims skip a locked idle slot."""
+    seen = {name: value for name, value in _seen(slot, snapshot) if getattr(slot, name) != value}
+    if not seen:
+        return False
+    if "container_status" in seen:
+        seen["container_seen_at"] = snapshot.began_at
+    same = Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid)
+    return bool(same.update(**seen))
+
+
+def _seen(slot: Slot, snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
+    application = snapshot.applications.get(slot.coolify_uuid)
+    yield "application_missing", application is None
+    if application is None:
+        return
+    yield "server_unreachable", application.server_reachable is False
+    yield "application_state", application.status.state[:30]
+    last = getattr(slot, "last_deployment", None)
+    status = container_status(
+        application,
+        deployment_active=snapshot.is_deploying(slot.coolify_uuid),
         last_deployment_failed=last == DeploymentStatus.FAILED,
         ever_deployed=last is not None,
     )
+    if status is not None:
+        yield "container_status", status
 
 
-def _last_deployments(slots: Iterable[Slot]) -> dict[int, str]:
-    """One step into the index for each slot, however many deployments it has had."""
-    newest = Deployment.objects.filter(slot=OuterRef("pk"), start_asked_at__isnull=False)
-    with_last = Slot.objects.filter(pk__in=[slot.pk for slot in slots]).annotate(
-        last=Subquery(newest.order_by("-id").values("status")[:1])
+def _store_on_deployments(snapshot: Snapshot) -> None:
+    building = [d.uuid for d in snapshot.active.values() if d.status == CoolifyStatus.IN_PROGRESS]
+    queued = [uuid for uuid in snapshot.active if uuid not in building]
+    under_way = Deployment.objects.filter(status=DeploymentStatus.IN_PROGRESS)
+    # Its deadline counts from here: the wait in Coolify's queue is not its fault.
+    under_way.filter(deployment_uuid__in=building, building_since__isnull=True).update(
+        building_since=Now(),
+        queued_in_coolify=False,
+        deadline=Now() + settings.DEPLOY_TIMEOUT,
+        reason="Deployment in progress",
     )
-    return {pk: last for pk, last in with_last.values_list("pk", "last") if last is not None}
+    # Deployments ahead of it may hang, so it gets the same time again. No more than that: Coolify
+    # sometimes forgets a deployment in its queue.
+    under_way.filter(deployment_uuid__in=queued, start_asked_at__isnull=False).filter(
+        Q(deadline__lt=Now() + settings.DEPLOY_TIMEOUT / 2) | Q(queued_in_coolify=False)
+    ).update(
+        queued_in_coolify=True,
+        deadline=Least(
+            Now() + settings.DEPLOY_TIMEOUT, F("start_asked_at") + 2 * settings.DEPLOY_TIMEOUT
+        ),
+        reason="Waiting in Coolify's own queue",
+    )
+
+
+def _slots_that_wait_for_it() -> Iterable[int]:
+    """To be woken even if nothing changed: their start or stop may be over, or late."""
+    in_progress = Deployment.objects.filter(status=DeploymentStatus.IN_PROGRESS)
+    yield from in_progress.values_list("slot_id", flat=True)
+    stopping = Slot.objects.filter(status=SlotStatus.STOPPING, stop_asked_at__isnull=False)
+    yield from stopping.values_list("pk", flat=True)

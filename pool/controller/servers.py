@@ -1,4 +1,4 @@
-"""What Coolify's servers can take."""
+"""How many builds Coolify's servers take at once."""
 
 import logging
 
@@ -10,8 +10,8 @@ logger = logging.getLogger(__name__)
 
 
 def read_servers() -> None:
-    """Ask how many builds each server takes at once. Without an answer the last one stands."""
+    """Ask Coolify and store the answer. Without an answer, the last one stays."""
     try:
         remember_servers(shared_coolify().servers())
     except CoolifyError as error:
-        logger.info("The servers were not read: %s", error)
+        logger.info("Coolify's servers could not be read: %s", error)

@@ -1,178 +1,173 @@
-"""Starting a slot's container: places, environment, the start itself, and its answer."""
+"""From `deploying` to `busy`: image, build place, environment, start, and its result."""
 
 import logging
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F
 from django.db.models.functions import Coalesce, Greatest, Now
 
 from bots.models import Bot
+from bots.moves import Outcome
+from bots.status import BotStatus, FailureCause
 from coolify.bot_data import BOT_DATA, encode_bot_data
-from coolify.client import Coolify
 from coolify.client.errors import BudgetExhausted, CoolifyError, NotAccepted, NotFound, Refused
-from coolify.server_limits import concurrent_deployments, queue_limits
+from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from core.clock import database_now, on_this_hosts_clock
-from core.leases import HeldLease, LeaseLost, LeaseNotAcquired
-from core.locks import advisory_lock
 from pool.controller.applications import forget_application, make_application, set_image
-from pool.lock_names import BUILD_PLACES
-from slots.correlation import story_of
-from slots.deployment import UNDER_WAY, Deployment, DeploymentStatus
-from slots.locks import with_status_lock
+from pool.controller.context import AT_ONCE, SlotContext
+from pool.controller.images import note_coolify_end
+from pool.controller.observe import last_observation
+from pool.controller.places import line_up
+from pool.controller.verdict import Evidence, Verdict, judge
+from pool.lifecycle import handle_slot_error, mark_slot_running, release_bot_from_slot
+from slots.deployment import ACTIVE, WAITING, Deployment, DeploymentStatus
 from slots.models import Slot
-from slots.status import SlotStatus
+from slots.status import ContainerStatus, SlotStatus
 from slots.tokens import make_bot_token
 
 logger = logging.getLogger(__name__)
 
-ACTOR = "deployments"
 LONGEST_BACKOFF = 60.0
+# Safety nets: normally the slot is woken sooner.
+CHECK_LINE_AGAIN = timedelta(seconds=5)
+CHECK_DEPLOYMENT_AGAIN = timedelta(seconds=30)
 
 
-# --- A place to build in ---------------------------------------------------------------------
+def deploy(context: SlotContext) -> timedelta | None:
+    """One step of a deployment, by its status."""
+    deployment = _current(context.slot)
+    if deployment is None:
+        # Unless its bot has called or left since the slot was read.
+        if _still_deploys(context.slot):
+            reason = "The slot is deploying, but no deployment is recorded"
+            _fail(context, reason, FailureCause.INCONSISTENT)
+        return AT_ONCE
+    if deployment.status in WAITING:
+        return _wait_for_turn(context, deployment)
+    if deployment.status == DeploymentStatus.STARTING:
+        return _start_in_time(context, deployment)
+    return wait_for_deployment(context, deployment)
 
 
-def give_places() -> int:
-    """Let those at the front start, as many as each server builds at once, and some ahead, so that
-    none of its places stands empty between two of our passes. They wait in Coolify's own queue,
-    which loses starts without a word when it is full: half of it is left to others."""
-    waiting = due_deployments().filter(status=DeploymentStatus.WAITING_FOR_PLACE)
-    servers = list(waiting.order_by().values_list("server_uuid", flat=True).distinct())
-    builds, queues = concurrent_deployments(servers), queue_limits(servers)
-    return sum(
-        _give_places(server, limit=builds[server] + min(builds[server], queues[server] // 2))
-        for server in servers
-    )
+def _still_deploys(slot: Slot) -> bool:
+    same = Slot.objects.filter(pk=slot.pk, epoch=slot.epoch)
+    return same.filter(status=SlotStatus.DEPLOYING).exists()
 
 
-def _give_places(server: str, *, limit: int) -> int:
-    with transaction.atomic():
-        advisory_lock(BUILD_PLACES.format(server=server))
-        on_server = Deployment.objects.filter(server_uuid=server)
-        building = on_server.filter(status__in=UNDER_WAY, coolify_ended_at__isnull=True).count()
-        waiting = due_deployments().filter(
-            status=DeploymentStatus.WAITING_FOR_PLACE, server_uuid=server
-        )
-        front = waiting.order_by("id").values_list("pk", flat=True)[: max(0, limit - building)]
-        return on_server.filter(pk__in=list(front)).update(
-            status=DeploymentStatus.STARTING,
-            status_since=Now(),
-            deadline=Now() + settings.DEPLOY_TIMEOUT,
-            reason="Has a build place",
-        )
+def _current(slot: Slot) -> Deployment | None:
+    current = Deployment.objects.filter(slot=slot, epoch=slot.epoch, status__in=ACTIVE)
+    return current.select_related("bot").first()
 
 
-def due_deployments() -> QuerySet[Deployment]:
-    return Deployment.objects.filter(Q(next_try_at__isnull=True) | Q(next_try_at__lte=Now()))
+# --- Waiting for the image and a build place --------------------------------------------------
 
 
-# --- The start -------------------------------------------------------------------------------
+def _wait_for_turn(context: SlotContext, deployment: Deployment) -> timedelta:
+    if _is_late(deployment):
+        _give_up_waiting(context, deployment)
+        return AT_ONCE
+    line_up()
+    deployment.refresh_from_db()
+    if deployment.status not in WAITING:
+        return AT_ONCE
+    return min(CHECK_LINE_AGAIN, max(_time_left(deployment), AT_ONCE + timedelta.resolution))
 
 
-def due_starts() -> list[Deployment]:
-    due = due_deployments().filter(status=DeploymentStatus.STARTING, condemned="")
-    in_turn = due.order_by(F("next_try_at").asc(nulls_first=True), "id")
-    return list(in_turn.select_related("slot", "bot"))
+def _give_up_waiting(context: SlotContext, deployment: Deployment) -> None:
+    """The queue timeout covers the wait for a slot and for all that a start needs."""
+    what = deployment.get_status_display().lower()
+    waited = database_now() - deployment.created_at
+    why = f": {deployment.reason}" if deployment.reason else ""
+    reason = f"gave up after {waited.total_seconds():.0f} s {what}{why}"
+    outcome = Outcome(BotStatus.FAILED, reason, context.actor, FailureCause.QUEUE_TIMEOUT)
+    release_bot_from_slot(context.slot, outcome)
 
 
-def start(deployment: Deployment, coolify: Coolify) -> None:
-    """Bring one slot up as far as Coolify's yes. What goes wrong is tried again later."""
-    with story_of(deployment):
-        _start_if_wanted(deployment, coolify)
+def _is_late(deployment: Deployment) -> bool:
+    return deployment.deadline is not None and _time_left(deployment) <= timedelta()
 
 
-def _start_if_wanted(deployment: Deployment, coolify: Coolify) -> None:
+def _time_left(deployment: Deployment) -> timedelta:
+    now = database_now()
+    return (deployment.deadline or now + settings.DEPLOY_TIMEOUT) - now
+
+
+# --- The start --------------------------------------------------------------------------------
+
+
+def _start_in_time(context: SlotContext, deployment: Deployment) -> timedelta:
+    now = database_now()
+    if _is_late(deployment):
+        reason = f"Coolify did not accept the start in time: {deployment.reason}"
+        # Not placed again: a different slot would not help, and the meeting has long begun.
+        _fail(context, reason, FailureCause.START_TIMED_OUT, place_again=False)
+        return AT_ONCE
+    if deployment.next_try_at is not None and deployment.next_try_at > now:
+        return min(deployment.next_try_at - now, max(_time_left(deployment), timedelta(seconds=1)))
     try:
-        with with_status_lock(deployment.slot, tries=1) as lease:
-            slot = Slot.objects.get(pk=deployment.slot_id)
-            deployment.refresh_from_db()
-            if _still_wanted(deployment, slot):
-                _start(deployment, slot, coolify=coolify, lease=lease)
-    except (LeaseNotAcquired, LeaseLost) as error:
-        logger.info("[Pool] %s is left to somebody else: %s", deployment, error)
-    except _NotWantedAnyMore:
-        logger.info("[Pool] %s: its bot has left meanwhile, it is not started", deployment)
-
-
-class _NotWantedAnyMore(Exception):
-    """While Coolify was asked for something else the slot has moved on."""
-
-
-def _still_wanted(deployment: Deployment, slot: Slot) -> bool:
-    return (
-        deployment.status == DeploymentStatus.STARTING
-        and slot.epoch == deployment.epoch
-        and slot.status == SlotStatus.DEPLOYING
-    )
-
-
-def _start(deployment: Deployment, slot: Slot, *, coolify: Coolify, lease: HeldLease) -> None:
-    bot = Bot.objects.get(pk=deployment.bot_id)
-    try:
-        uuid = _earlier_start(deployment, slot, coolify) or _new_start(
-            deployment, slot, bot, coolify=coolify, lease=lease
-        )
+        uuid = _earlier_start(context, deployment) or _new_start(context, deployment)
+    except _NoLongerWanted:
+        logger.info("[Pool] %s: not started, its bot has left", deployment)
     except CoolifyError as error:
-        _try_again_later(deployment, error)
+        _try_again_later(context, deployment, error)
     else:
-        with lease.fenced():
+        with context.lease.fenced():
             _accept(deployment, uuid)
+    return AT_ONCE
 
 
-def _earlier_start(deployment: Deployment, slot: Slot, coolify: Coolify) -> str:
-    """The deployment that an earlier try led to whose answer we never got."""
-    if deployment.start_asked_at is None or not slot.coolify_uuid:
+class _NoLongerWanted(Exception):
+    """The slot has moved on while the start was prepared."""
+
+
+def _earlier_start(context: SlotContext, deployment: Deployment) -> str:
+    """The deployment of an earlier try whose answer was lost; empty if there is none."""
+    if deployment.start_asked_at is None or not context.slot.coolify_uuid:
         return ""
     try:
         since = on_this_hosts_clock(deployment.start_asked_at)
-        found = coolify.resolve_start(slot.coolify_uuid, since=since)
+        found = context.coolify.resolve_start(context.slot.coolify_uuid, since=since)
     except (NotAccepted, NotFound):
         return ""
     return found.uuid
 
 
-def _new_start(
-    deployment: Deployment, slot: Slot, bot: Bot, *, coolify: Coolify, lease: HeldLease
-) -> str:
-    _write_environment(slot, bot, image=deployment.image, coolify=coolify, lease=lease)
-    # Written down before the call: whoever takes over from us knows that it may have been made.
+def _new_start(context: SlotContext, deployment: Deployment) -> str:
+    _write_environment(context, deployment)
+    # Recorded before the call: a worker that takes over then knows that it may have been made.
     asked_at = database_now()
     wanted = Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.STARTING)
     if not wanted.update(
         start_asked_at=Coalesce("start_asked_at", asked_at), attempt=F("attempt") + 1
     ):
-        raise _NotWantedAnyMore
-    lease.check()
-    answer = coolify.start(slot.coolify_uuid)
+        raise _NoLongerWanted
+    context.lease.check()
+    uuid = context.slot.coolify_uuid
+    answer = context.coolify.start(uuid)
     if answer.deployment_uuid:
         return answer.deployment_uuid
     since = on_this_hosts_clock(deployment.start_asked_at or asked_at)
-    return coolify.resolve_start(slot.coolify_uuid, since=since).uuid
+    return context.coolify.resolve_start(uuid, since=since).uuid
 
 
-def _write_environment(
-    slot: Slot, bot: Bot, *, image: str, coolify: Coolify, lease: HeldLease
-) -> None:
-    """Tell the container which bot it is; make its application where there is none (any more)."""
-    if slot.coolify_uuid:
+def _write_environment(context: SlotContext, deployment: Deployment) -> None:
+    """Tell the container which bot it runs; create the application if it is missing."""
+    if context.slot.coolify_uuid:
         try:
-            _prepare_application(slot, bot, image=image, coolify=coolify, lease=lease)
+            _prepare_application(context, deployment)
             return
         except NotFound:
-            reason = "The application is gone from Coolify"
-            forget_application(slot, reason=reason, lease=lease, actor=ACTOR)
-    make_application(slot, image=image, coolify=coolify, lease=lease, actor=ACTOR)
-    _prepare_application(slot, bot, image=image, coolify=coolify, lease=lease)
+            forget_application(context, reason="The application is gone from Coolify")
+    make_application(context, image=deployment.image)
+    _prepare_application(context, deployment)
 
 
-def _prepare_application(
-    slot: Slot, bot: Bot, *, image: str, coolify: Coolify, lease: HeldLease
-) -> None:
-    set_image(slot, image, coolify=coolify, lease=lease)
-    lease.check()
-    coolify.set_envs(slot.coolify_uuid, container_environment(slot, bot))
+def _prepare_application(context: SlotContext, deployment: Deployment) -> None:
+    set_image(context, deployment.image)
+    context.lease.check()
+    variables = container_environment(context.slot, deployment.bot)
+    context.coolify.set_envs(context.slot.coolify_uuid, variables)
 
 
 def container_environment(slot: Slot, bot: Bot) -> dict[str, str]:
@@ -190,11 +185,8 @@ def container_environment(slot: Slot, bot: Bot) -> dict[str, str]:
     return {"POOL_SLOT_UUID": slot.coolify_uuid, BOT_DATA: encode_bot_data(data)}
 
 
-# --- Coolify's answer ------------------------------------------------------------------------
-
-
 def _accept(deployment: Deployment, uuid: str) -> None:
-    """Coolify says that it will. Only a claim, until the deployment is seen (deployments.py)."""
+    """Coolify accepted the start. That is only a promise until the deployment is observed."""
     Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.STARTING).update(
         status=DeploymentStatus.IN_PROGRESS,
         status_since=Now(),
@@ -205,38 +197,147 @@ def _accept(deployment: Deployment, uuid: str) -> None:
     logger.info("[Pool] %s: start accepted as %s", deployment, uuid)
 
 
-def _try_again_later(deployment: Deployment, error: CoolifyError) -> None:
-    """An error at the start is no failed deployment: only its deadline makes it one, or Coolify's
-    plain refusal of this very request."""
-    if isinstance(error, Refused):
-        condemn(deployment, f"Coolify refused the start: {error}")
+def _try_again_later(context: SlotContext, deployment: Deployment, error: CoolifyError) -> None:
+    """An error at the start does not fail the deployment. Its deadline does, or a refusal of this
+    very request."""
+    if isinstance(error, Refused | NotFound):
+        _fail(context, f"Coolify refused the start: {error}", FailureCause.START_REFUSED)
         return
+    was_held_back = isinstance(error, BudgetExhausted)
     pause = _pause_after(deployment, error)
     Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.STARTING).update(
         next_try_at=Now() + timedelta(seconds=pause),
         reason=str(error),
-        # Also a try that did not get as far as the start makes the next pause longer.
-        attempt=Greatest("attempt", deployment.attempt + (not _was_held_back(error))),
+        # A try that failed before the start call makes the next pause longer, too.
+        attempt=Greatest("attempt", deployment.attempt + (not was_held_back)),
     )
-    level = logging.DEBUG if _was_held_back(error) else logging.WARNING
-    logger.log(level, "[Pool] %s: tried again in %.0f s: %s", deployment, pause, error)
-
-
-def _was_held_back(error: CoolifyError) -> bool:
-    return isinstance(error, BudgetExhausted)
+    level = logging.DEBUG if was_held_back else logging.WARNING
+    logger.log(level, "[Pool] %s: next try in %.0f s: %s", deployment, pause, error)
 
 
 def _pause_after(deployment: Deployment, error: CoolifyError) -> float:
-    return error.retry_after or min(LONGEST_BACKOFF, 2.0 ** min(deployment.attempt, 6))
+    return error.retry_after or _backoff(deployment.attempt)
 
 
-def condemn(deployment: Deployment, reason: str) -> None:
-    """It has failed. What there is of its container is brought down before the bot is placed
-    anywhere else, because a bot must never run twice."""
-    Deployment.objects.filter(pk=deployment.pk, status__in=UNDER_WAY, condemned="").update(
-        condemned=reason,
-        reason=reason,
-        deadline=Now() + settings.DEPLOY_GRACE_PERIOD,
-        next_try_at=None,
+def _backoff(attempt: int) -> float:
+    return min(LONGEST_BACKOFF, 2.0 ** min(attempt + 1, 6))
+
+
+# --- The result -------------------------------------------------------------------------------
+
+
+def wait_for_deployment(context: SlotContext, deployment: Deployment) -> timedelta:
+    """Judge an accepted deployment by the last observation; ask Coolify only if that is unclear."""
+    observed_at = last_observation()
+    if observed_at is None or observed_at < deployment.status_since:
+        if _is_late(deployment):
+            return _judge(context, deployment, Verdict.TIMED_OUT, "Coolify could not be observed")
+        return min(CHECK_DEPLOYMENT_AGAIN, max(_time_left(deployment), timedelta(seconds=1)))
+    verdict, reason = judge(_evidence(context.slot, deployment))
+    try:
+        return _judge(context, deployment, verdict, reason)
+    except CoolifyError as error:
+        logger.info("[Pool] %s could not be judged: %s", deployment, error)
+        return timedelta(seconds=error.retry_after or 5.0)
+
+
+def _evidence(slot: Slot, deployment: Deployment) -> Evidence:
+    now = database_now()
+    return Evidence(
+        now=now,
+        deadline=deployment.deadline or now,
+        container=ContainerStatus(slot.container_status),
+        application_missing=slot.application_missing,
+        server_unreachable=slot.server_unreachable,
+        ended_as=deployment.coolify_status,
+        ended_at=deployment.coolify_ended_at,
+        grace=settings.DEPLOY_GRACE_PERIOD,
     )
-    logger.warning("[Pool] %s failed: %s", deployment, reason)
+
+
+def _judge(
+    context: SlotContext, deployment: Deployment, verdict: Verdict, reason: str
+) -> timedelta:
+    match verdict:
+        case Verdict.RUNS:
+            note_coolify_end(deployment, CoolifyStatus.FINISHED)
+            mark_slot_running(context.slot, reason=reason, actor=context.actor)
+        case Verdict.ASK_DEPLOYMENT:
+            return _ask_how_it_ended(context, deployment)
+        case Verdict.ASK_APPLICATION:
+            return _ask_for_application(context, deployment)
+        case Verdict.DEPLOYMENT_FAILED:
+            _fail(context, reason, FailureCause.DEPLOYMENT_FAILED)
+        case Verdict.CONTAINER_FAILED:
+            _fail(context, reason, FailureCause.CONTAINER_FAILED)
+        case Verdict.TIMED_OUT:
+            _fail(context, reason, FailureCause.START_TIMED_OUT)
+        case _:
+            return min(CHECK_DEPLOYMENT_AGAIN, max(_time_left(deployment), timedelta(seconds=1)))
+    line_up()  # its build place is free, or its image is warm
+    return AT_ONCE
+
+
+def _ask_how_it_ended(context: SlotContext, deployment: Deployment) -> timedelta:
+    try:
+        found = context.coolify.deployment(deployment.deployment_uuid)
+    except NotFound:
+        _was_never_accepted(deployment)
+        return AT_ONCE
+    if not found.is_ended:
+        return CHECK_DEPLOYMENT_AGAIN  # the next observation wakes it sooner
+    note_coolify_end(deployment, found.status)
+    return AT_ONCE
+
+
+def _was_never_accepted(deployment: Deployment) -> None:
+    """Coolify's queue was full, so it dropped the start. Not a failure: try again later."""
+    pause = timedelta(seconds=_backoff(deployment.attempt))
+    Deployment.objects.filter(
+        pk=deployment.pk,
+        status=DeploymentStatus.IN_PROGRESS,
+        deployment_uuid=deployment.deployment_uuid,
+    ).update(
+        status=DeploymentStatus.WAITING_FOR_PLACE,
+        status_since=Now(),
+        deployment_uuid="",
+        start_asked_at=None,
+        building_since=None,
+        # The queue timeout of its bot still holds.
+        deadline=Greatest(F("created_at") + deployment.bot.queue_timeout, Now() + 2 * pause),
+        next_try_at=Now() + pause,
+        reason="Coolify accepted the start but made no deployment: its queue was full",
+    )
+    logger.info("[Pool] %s: Coolify's queue was full, the start is tried again later", deployment)
+
+
+def _ask_for_application(context: SlotContext, deployment: Deployment) -> timedelta:
+    try:
+        context.coolify.application(context.slot.coolify_uuid)
+    except NotFound:
+        note_coolify_end(deployment, "application gone")
+        reason = "The application is gone from Coolify"
+        _fail(context, reason, FailureCause.APPLICATION_GONE, recreate=True)
+        return AT_ONCE
+    return CHECK_DEPLOYMENT_AGAIN
+
+
+def _fail(
+    context: SlotContext,
+    reason: str,
+    cause: FailureCause,
+    *,
+    recreate: bool = False,
+    place_again: bool = True,
+) -> None:
+    """End the start; its bot is placed again at once. The slot's epoch is over: a container that
+    comes up late is told to leave before it joins the meeting."""
+    logger.warning("[Pool] %s: start failed: %s", context.slot, reason)
+    handle_slot_error(
+        context.slot,
+        reason,
+        cause=cause,
+        actor=context.actor,
+        recreate=recreate,
+        place_again=place_again,
+    )

@@ -1,99 +1,243 @@
-"""From `stopping` to `idle`: the container is brought down, and the application replaced where
-that is wanted."""
+"""From `stopping` to `idle`: cancel, stop, and confirm that the container is gone.
+
+Coolify only queues a stop, gives it no id, and removes whatever container exists when the stop
+runs. So a slot must not be given away before its stop is done.
+"""
 
 import logging
-import time
 from contextlib import suppress
+from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from coolify.client import Coolify
-from coolify.client.errors import BudgetExhausted, CoolifyError, NotFound
-from core.correlation import correlated
-from core.leases import HeldLease, LeaseLost, LeaseNotAcquired
-from pool.controller.applications import forget_application
-from pool.controller.observe import Look
-from pool.controller.teardown import LONGEST, bring_down, pause_after_error
+from bots.status import FailureCause
+from coolify.client.errors import BudgetExhausted, CoolifyError, NotAccepted, NotFound
+from core.clock import database_now, on_this_hosts_clock
+from pool.controller.applications import APPLICATION_GONE, forget_application
+from pool.controller.context import AT_ONCE, SlotContext
+from pool.controller.images import note_coolify_end
+from pool.controller.observe import last_observation
+from pool.controller.places import line_up
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error
 from slots.deployment import Deployment
-from slots.locks import with_status_lock
-from slots.models import Slot
-from slots.status import SlotStatus
+from slots.models import Slot, SlotTransition
+from slots.status import ContainerStatus, SlotStatus
 
 logger = logging.getLogger(__name__)
 
-ACTOR = "stops"
+PAUSES_AFTER_ERROR = timedelta(seconds=5), timedelta(minutes=1)
+# Safety net: an observation wakes the slot sooner.
+CHECK_AGAIN = timedelta(seconds=30)
+STOPPED = (ContainerStatus.STOPPED, ContainerStatus.FAILED, ContainerStatus.IDLE)
+EXITED = ("exited", "stopped")
+UP = (ContainerStatus.RUNNING, ContainerStatus.CRASHING)
 
 
-def stop_released(look: Look | None, coolify: Coolify) -> None:
-    """Take every slot that its bot has left one step closer to idle."""
-    due = Slot.objects.filter(
-        Q(next_try_at__isnull=True) | Q(next_try_at__lte=Now()), status=SlotStatus.STOPPING
-    )
-    if look is None:
-        # All that can be done without one is to ask for a stop, or to ask again.
-        asked_long_ago = Q(stop_asked_at__lt=Now() - settings.STOP_RETRY_AFTER)
-        due = due.filter(Q(stop_attempts=0) | asked_long_ago & Q(seen_gone_since__isnull=True))
-    end = time.monotonic() + LONGEST
-    in_turn = due.order_by(F("next_try_at").asc(nulls_first=True), "status_since")
-    for slot in in_turn.annotate(last_bot=_last_bot("bot"), story=_last_bot("bot__correlation_id")):
-        if time.monotonic() > end:
-            break
-        with correlated(slot.story or "", bot=slot.last_bot):
-            _stop_or_leave(slot, look, coolify)
-
-
-def _last_bot(field: str) -> Subquery:
-    """Of the bot that has left the slot: its story goes on until the slot is idle."""
-    starts = Deployment.objects.filter(slot=OuterRef("pk")).order_by("-id")
-    return Subquery(starts.values(field)[:1])
-
-
-def _stop_or_leave(slot: Slot, look: Look | None, coolify: Coolify) -> None:
+def stop(context: SlotContext) -> timedelta | None:
+    """One step towards a slot without a container; the last one makes it idle."""
+    slot = context.slot
+    if (left := _time_until_next_try(slot)) > timedelta():
+        return left
     try:
-        _stop(slot, look, coolify)
-    except (LeaseNotAcquired, LeaseLost) as error:
-        logger.info("[Pool] %s is left to somebody else: %s", slot, error)
+        gone = _bring_down(context)
+        if gone and slot.recreate:
+            _delete_application(context)
+    except CoolifyError as error:
+        return _try_again_later(slot, error)
+    if gone:
+        with context.lease.fenced():
+            confirm_slot_stopped(slot, reason="The container is gone", actor=context.actor)
+        return AT_ONCE
+    if slot.stop_attempts >= settings.STOP_MAX_ATTEMPTS:
+        _give_up(context)
+        return AT_ONCE
+    return CHECK_AGAIN
 
 
-def _stop(slot: Slot, look: Look | None, coolify: Coolify) -> None:
-    with with_status_lock(slot, tries=1) as lease:
-        slot.refresh_from_db()
-        if slot.status != SlotStatus.STOPPING:
-            return
+def quarantine(context: SlotContext) -> timedelta | None:
+    """Cancel what Coolify may still start for a slot in `error`: no container comes up late, and
+    another deployment may pull its image."""
+    slot = context.slot
+    if (left := _time_until_next_try(slot)) > timedelta():
+        return left
+    if slot.coolify_uuid and _open_deployments(slot).exists():
         try:
-            gone = bring_down(slot, look=look, coolify=coolify, lease=lease, actor=ACTOR)
-            if gone and slot.recreate:
-                _delete_application(slot, coolify, lease)
+            _end_deployments(context)
+        except NotFound:
+            pass  # the application is gone: recovery handles that
         except CoolifyError as error:
-            _try_again_later(slot, error)
-            return
-        if gone:
-            with lease.fenced():
-                confirm_slot_stopped(slot, reason="The container is gone", actor=ACTOR)
-        elif slot.stop_attempts >= settings.STOP_MAX_ATTEMPTS:
-            _give_up(slot)
+            return _try_again_later(slot, error)
+    return None
 
 
-def _delete_application(slot: Slot, coolify: Coolify, lease: HeldLease) -> None:
-    """The next start makes a new one."""
-    if not slot.coolify_uuid:
-        return
-    lease.check()
-    with suppress(NotFound):
-        coolify.delete_application(slot.coolify_uuid)
-    forget_application(slot, reason="Application deleted, to be replaced", lease=lease, actor=ACTOR)
+def _time_until_next_try(slot: Slot) -> timedelta:
+    return slot.next_try_at - database_now() if slot.next_try_at is not None else timedelta()
 
 
-def _try_again_later(slot: Slot, error: CoolifyError) -> None:
+def _try_again_later(slot: Slot, error: CoolifyError) -> timedelta:
     pause = pause_after_error(error, since=slot.status_since)
     Slot.objects.filter(pk=slot.pk, epoch=slot.epoch).update(next_try_at=Now() + pause)
     level = logging.DEBUG if isinstance(error, BudgetExhausted) else logging.WARNING
     logger.log(level, "[Pool] %s is not stopped yet: %s", slot, error)
+    return pause
 
 
-def _give_up(slot: Slot) -> None:
-    error = f"Asked Coolify {slot.stop_attempts} times to stop the container, and it still runs"
-    handle_slot_error(slot, error, actor=ACTOR)
+def pause_after_error(error: CoolifyError, *, since: datetime) -> timedelta:
+    """How long to wait before the next try: a quarter of the time since `since`, within bounds."""
+    if error.retry_after:
+        return timedelta(seconds=error.retry_after)
+    shortest, longest = PAUSES_AFTER_ERROR
+    return max(shortest, min((database_now() - since) / 4, longest))
+
+
+# --- Bringing the container down --------------------------------------------------------------
+
+
+def _bring_down(context: SlotContext) -> bool:
+    """True once there is no container. After a CoolifyError, try again."""
+    slot = context.slot
+    try:
+        if not _may_run(slot):
+            _end_those_without_application(slot)
+            return True
+        _end_deployments(context)
+        if slot.stop_attempts == 0:
+            _ask_to_stop(context)
+            return False
+        if _is_gone(context):
+            return True
+        if _still_runs(slot):
+            _ask_to_stop(context)
+        return False
+    except NotFound:
+        forget_application(context, reason=APPLICATION_GONE)
+        _end_those_without_application(slot)
+        return True
+
+
+def _may_run(slot: Slot) -> bool:
+    """Whether a container may run. None does without an application, or if the slot was stopped
+    before its start was sent. In doubt, True."""
+    if not slot.coolify_uuid:
+        return False
+    last = Deployment.objects.filter(slot=slot).order_by("-id").first()
+    never_asked = last is not None and last.start_asked_at is None
+    return not (never_asked and slot.previous_status == SlotStatus.DEPLOYING)
+
+
+def _open_deployments(slot: Slot) -> QuerySet[Deployment]:
+    """Deployments that Coolify may still carry out; never one of a later assignment."""
+    return Deployment.objects.filter(
+        slot=slot,
+        epoch__lte=slot.epoch,
+        start_asked_at__isnull=False,
+        coolify_ended_at__isnull=True,
+    )
+
+
+def _end_those_without_application(slot: Slot) -> None:
+    """A deployment without an application pulls no image: others need not wait for it."""
+    if not slot.coolify_uuid:
+        for deployment in _open_deployments(slot):
+            note_coolify_end(deployment, "application gone")
+
+
+def _end_deployments(context: SlotContext) -> None:
+    """A stop cancels nothing: a deployment in Coolify's queue would start the container again."""
+    ended = False
+    for deployment in _open_deployments(context.slot):
+        context.lease.check()
+        note_coolify_end(deployment, _cancel(context, deployment))
+        ended = True
+    if ended:
+        line_up()  # its build place is free, and another may pull the image
+
+
+def _cancel(context: SlotContext, deployment: Deployment) -> str:
+    uuid, coolify = deployment.deployment_uuid, context.coolify
+    try:
+        if not uuid and deployment.start_asked_at is not None:
+            since = on_this_hosts_clock(deployment.start_asked_at)
+            uuid = coolify.resolve_start(context.slot.coolify_uuid, since=since).uuid
+        return coolify.cancel_deployment(uuid).status
+    except NotAccepted:
+        return "never accepted"
+    except NotFound as error:
+        if error.thing == "application":
+            raise
+        return "never accepted"
+
+
+def _ask_to_stop(context: SlotContext) -> None:
+    slot = context.slot
+    context.lease.check()
+    context.coolify.stop(slot.coolify_uuid)
+    Slot.objects.filter(pk=slot.pk, epoch=slot.epoch).update(
+        stop_asked_at=database_now(),
+        stop_attempts=F("stop_attempts") + 1,
+        stopped_while_running=slot.stopped_while_running or _was_running(slot),
+    )
+
+
+def _was_running(slot: Slot) -> bool:
+    """Whether it was observed running, or a bot was alive in it and no later observation says
+    otherwise. An observation from before the bot shows an earlier container."""
+    if slot.previous_status == SlotStatus.BUSY:
+        seen = slot.container_seen_at
+        busy_since = slot.status_since - (slot.previous_lasted or timedelta())
+        is_of_before = seen is None or seen < busy_since
+        return is_of_before or slot.container_status not in STOPPED
+    return slot.container_status in UP
+
+
+# --- Is it gone? ------------------------------------------------------------------------------
+
+
+def _is_gone(context: SlotContext) -> bool:
+    """Judged by the last observation, which must have begun after the stop was sent."""
+    slot, observed_at = context.slot, last_observation()
+    if observed_at is None or slot.stop_asked_at is None or observed_at <= slot.stop_asked_at:
+        return False
+    if slot.application_missing:
+        context.coolify.application(slot.coolify_uuid)  # NotFound, if it is really gone
+        return False
+    if slot.server_unreachable or slot.container_status == ContainerStatus.DEPLOYING:
+        return False
+    if slot.application_state not in EXITED:
+        return False
+    # A container that was running and is now observed exited has stopped. If it was not observed
+    # running, `exited` may be out of date: it has to last for longer than statuses can lag.
+    needed = timedelta() if slot.stopped_while_running else settings.STOP_CONFIRM_AFTER
+    return observed_at - slot.stop_asked_at >= needed
+
+
+def _still_runs(slot: Slot) -> bool:
+    """A stop is repeated only if an observation well after it shows the container running."""
+    observed_at = last_observation()
+    if observed_at is None or slot.stop_asked_at is None:
+        return False
+    late = observed_at - slot.stop_asked_at > settings.STOP_RETRY_AFTER
+    return late and not slot.server_unreachable and slot.container_status in UP
+
+
+def _delete_application(context: SlotContext) -> None:
+    """The next start creates a new one."""
+    slot = context.slot
+    if not slot.coolify_uuid:
+        return
+    context.lease.check()
+    with suppress(NotFound):
+        context.coolify.delete_application(slot.coolify_uuid)
+    forget_application(
+        context,
+        reason="Application deleted; the next start creates a new one",
+        kind=SlotTransition.Kind.APPLICATION_DELETED,
+    )
+
+
+def _give_up(context: SlotContext) -> None:
+    attempts = context.slot.stop_attempts
+    error = f"Asked Coolify {attempts} times to stop the container, but it still runs"
+    handle_slot_error(context.slot, error, cause=FailureCause.STOP_FAILED, actor=context.actor)

@@ -1,19 +1,20 @@
-"""How a deployment stands, judged from one look at Coolify. Pure: everything it needs is given."""
+"""The verdict on a deployment, from the last observation. Pure: reads no rows, makes no calls."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from coolify.client.resources import Application
 from coolify.client.resources import DeploymentStatus as CoolifyStatus
+from slots.status import ContainerStatus
 
 
 class Verdict(Enum):
     WAIT = "wait"
     RUNS = "runs"
-    ASK_DEPLOYMENT = "ask"  # it is not among the active ones: how did it end?
-    ASK_APPLICATION = "ask application"  # it is not in the list: is it gone?
-    FAILED = "failed"
+    ASK_DEPLOYMENT = "ask"  # it is no longer active: how did it end?
+    ASK_APPLICATION = "ask application"  # it is not in Coolify's list: is it gone?
+    DEPLOYMENT_FAILED = "deployment failed"
+    CONTAINER_FAILED = "container failed"
     TIMED_OUT = "timed out"
 
 
@@ -21,43 +22,44 @@ class Verdict(Enum):
 class Evidence:
     now: datetime
     deadline: datetime
-    application: Application | None  # None: not in a proper list
-    is_active: bool  # queued or in progress, by Coolify's own list
-    ended_as: str  # what Coolify said of it once it was over; "" while not asked
+    container: ContainerStatus
+    application_missing: bool  # not in a proper list
+    server_unreachable: bool
+    ended_as: str  # Coolify's status of the ended deployment; "" if not asked yet
     ended_at: datetime | None
     grace: timedelta
 
 
 def judge(seen: Evidence) -> tuple[Verdict, str]:
-    """The verdict and its reason in words."""
-    verdict, reason = _judge_by_what_is_seen(seen)
+    """The verdict and its reason."""
+    verdict, reason = _judge_by_observation(seen)
     if verdict is Verdict.WAIT and seen.now > seen.deadline:
-        return Verdict.TIMED_OUT, "The deployment took longer than it may"
+        return Verdict.TIMED_OUT, "The deployment took too long"
     return verdict, reason
 
 
-def _judge_by_what_is_seen(seen: Evidence) -> tuple[Verdict, str]:
-    application = seen.application
-    if application is None:
+def _judge_by_observation(seen: Evidence) -> tuple[Verdict, str]:
+    if seen.application_missing:
         return Verdict.ASK_APPLICATION, "The application is not in Coolify's list"
-    if application.server_reachable is False:
-        return Verdict.WAIT, "Coolify cannot reach the server: its statuses are old"
-    if seen.is_active:
-        # Until it is over, the status is that of the time before it.
-        return Verdict.WAIT, "Coolify is at it"
-    if application.status.is_running:
-        return Verdict.RUNS, "The container runs"
+    if seen.server_unreachable:
+        return Verdict.WAIT, "Coolify cannot reach the server: its statuses are out of date"
+    if seen.container == ContainerStatus.DEPLOYING:
+        # Until it ends, the application's status is from before it.
+        return Verdict.WAIT, "Deployment in progress"
+    if seen.container == ContainerStatus.RUNNING:
+        return Verdict.RUNS, "The container is running"
     if not seen.ended_as:
-        return Verdict.ASK_DEPLOYMENT, "The deployment is over"
+        return Verdict.ASK_DEPLOYMENT, "The deployment has ended"
     if seen.ended_as != CoolifyStatus.FINISHED:
-        return Verdict.FAILED, f"Coolify's deployment ended as {seen.ended_as}"
-    return _judge_a_finished_one(seen, application)
+        return Verdict.DEPLOYMENT_FAILED, f"Coolify's deployment ended as {seen.ended_as}"
+    return _judge_a_finished_one(seen)
 
 
-def _judge_a_finished_one(seen: Evidence, application: Application) -> tuple[Verdict, str]:
+def _judge_a_finished_one(seen: Evidence) -> tuple[Verdict, str]:
     """`finished` means only that the container was started, and statuses may be a minute old."""
-    if application.status.is_failed:
-        return Verdict.FAILED, f"The container is {application.status}"
+    state = seen.container.lower()
+    if seen.container == ContainerStatus.FAILED:
+        return Verdict.CONTAINER_FAILED, f"The container is {state}"
     if seen.ended_at is not None and seen.now - seen.ended_at > seen.grace:
-        return Verdict.FAILED, f"The container was started and is {application.status}"
-    return Verdict.WAIT, "The container was started and is not seen running yet"
+        return Verdict.CONTAINER_FAILED, f"The container was started but is {state}"
+    return Verdict.WAIT, "The container was started but was not observed running yet"

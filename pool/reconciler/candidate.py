@@ -1,4 +1,4 @@
-"""What one pass sees that is not as it should be, and what it would do about it."""
+"""A candidate for a finding: what one pass found wrong, and how to repair it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,37 +8,38 @@ from typing import Any
 from bots.models import Bot
 from slots.finding import FindingKind
 from slots.models import Slot
+from slots.status import SlotStatus
 
 ACTOR = "reconciler"
 
 
 @dataclass(frozen=True)
-class Deed:
-    """What came of a repair; not `done` where it turned out that there is nothing to do."""
+class RepairResult:
+    """The result of a repair; not `done` if nothing was changed."""
 
     done: bool
     outcome: str
 
 
-Repair = Callable[[], Deed]
+Repair = Callable[[], RepairResult]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sighting:
+class Candidate:
     kind: FindingKind
-    reason: str  # what was seen, in words
+    reason: str  # what is wrong, in words
     evidence: dict[str, Any] = field(default_factory=dict)
     slot: Slot | None = None
     bot: Bot | None = None
-    application: str = ""  # its uuid, where it belongs to no slot
+    application: str = ""  # the uuid of an application without a slot
     name: str = ""
-    # What to do about it, and how. None: it is only told.
+    # What to do about it, and how. None: it is only reported.
     decision: str = ""
     repair: Repair | None = None
-    # How long it must have been seen without a break, and by how many looks.
+    # How long it must last without a break, and in how many passes, before it is repaired.
     lasting: timedelta = timedelta()
-    looks: int = 1
-    # Something was heard at this time that speaks against it: it lasts since then at most.
+    times: int = 1
+    # When the bot last proved it wrong: its time counts from then.
     contradicted_at: datetime | None = None
 
     @property
@@ -58,6 +59,7 @@ class Sighting:
         return self.slot.epoch if self.slot is not None else 0
 
     @property
-    def touches_held_slot(self) -> bool:
-        held = self.slot is not None and self.slot.assigned_bot_id is not None
-        return held and self.kind != FindingKind.DESCRIPTION_DIFFERS
+    def touches_meeting(self) -> bool:
+        """Whether its repair could end a running meeting. A slot that only deploys has none."""
+        busy = self.slot is not None and self.slot.status == SlotStatus.BUSY
+        return busy and self.kind != FindingKind.DESCRIPTION_DIFFERS

@@ -1,9 +1,8 @@
-"""Removing applications that belong to no slot, long after they were first seen so.
+"""Deleting orphans: applications that have belonged to no slot for a long time.
 
-Nothing here is in a hurry: an application is deleted only if the reconciler has seen it without
-a slot for an hour and without a break, if it certainly lies in our own environment, if no bot
-that lives ever ran in it, and if there are few of them. A Botpool that has lost its rows would
-take the whole pool for rubbish.
+An orphan is deleted only if every pass of the last hour saw it without a slot, it is certainly in
+our own environment, no live bot ran in it last, and there are few orphans. A Botpool that has lost
+its rows would otherwise delete the whole pool.
 """
 
 import logging
@@ -19,9 +18,8 @@ from coolify.shared import shared_coolify
 from core.clock import database_now
 from core.leases import LeaseNotAcquired, holding_lease
 from pool.controller.applications import our_environment
-from pool.controller.observe import Look
-from pool.controller.passes import take_look
-from pool.reconciler.findings import Found, compare_with_earlier, record_deed, remember
+from pool.controller.observe import Snapshot, observe
+from pool.reconciler.findings import Found, compare_with_earlier, record_repair, remember
 from pool.reconciler.orphans import KINDS, has_our_name, unknown_applications
 from pool.reconciler.reconcile import LEASE, is_too_many, too_many_missing
 from slots.finding import Finding
@@ -40,29 +38,29 @@ class Cleanup:
     lines: list[tuple[Finding, str]] = field(default_factory=list)
 
 
-def clean_up(*, dry_run: bool = False) -> Cleanup:
-    """Delete the applications of no slot that have lasted long enough; tell of the others."""
+def cleanup_orphaned_slots(*, dry_run: bool = False) -> Cleanup:
+    """Delete the orphans that have lasted long enough; report the others."""
     try:
         with holding_lease(LEASE, ttl=settings.LOCK_TTL):
             return _clean_up(shared_coolify(), dry_run=dry_run)
     except LeaseNotAcquired:
-        return Cleanup(dry_run=dry_run, stopped="The reconciler is at work: try again")
+        return Cleanup(dry_run=dry_run, stopped="The reconciler is running: try again")
     except CoolifyError as error:
-        return Cleanup(dry_run=dry_run, stopped=f"Coolify does not answer properly: {error}")
+        return Cleanup(dry_run=dry_run, stopped=f"Coolify could not be read: {error}")
 
 
 def _clean_up(coolify: Coolify, *, dry_run: bool) -> Cleanup:
     cleanup = Cleanup(dry_run=dry_run)
-    look = take_look(coolify)
-    if look is None or too_many_missing(look):
-        cleanup.stopped = "Coolify's list could not be read, or lacks applications of ours"
+    snapshot = observe(coolify)
+    if snapshot is None or too_many_missing(snapshot):
+        cleanup.stopped = "Coolify's list could not be read, or lacks our applications"
         return cleanup
-    found = compare_with_earlier(unknown_applications(look), at=database_now())
+    found = compare_with_earlier(unknown_applications(snapshot), at=database_now())
     if not dry_run:
-        remember(found, looked_for=KINDS)
+        remember(found, checked_for=KINDS)
     environment = our_environment(coolify)
     removable = [each for each in found if not _objection(each, environment=environment)]
-    cleanup.stopped = _too_many(removable, look)
+    cleanup.stopped = _too_many(removable, snapshot)
     for each in found:
         objection = cleanup.stopped or _objection(each, environment=environment)
         outcome = objection or _remove(each.finding, coolify, dry_run=dry_run)
@@ -71,15 +69,15 @@ def _clean_up(coolify: Coolify, *, dry_run: bool) -> Cleanup:
 
 
 def _objection(found: Found, *, environment: int | None) -> str:
-    """Why it must not be removed; empty if it may."""
+    """Why it must be kept; empty if it may be deleted."""
     evidence, finding = found.finding.evidence, found.finding
     lasted = finding.last_seen_at - finding.first_seen_at
     if environment is None or evidence["environment"] != environment:
-        return "Kept: it is not known to lie in our environment"
+        return "Kept: it is not known to be in our environment"
     if evidence["lastBotLives"]:
         return f"Kept: Bot #{evidence['lastBot']} ran in it and has not ended"
-    if lasted < found.sighting.lasting or finding.sightings < found.sighting.looks:
-        return f"Kept: seen for {lasted.total_seconds():.0f} s, removed after {_kept_for()} s"
+    if lasted < found.candidate.lasting or finding.sightings < found.candidate.times:
+        return f"Kept: seen for {lasted.total_seconds():.0f} s, deleted after {_kept_for()} s"
     return ""
 
 
@@ -87,25 +85,25 @@ def _kept_for() -> str:
     return f"{settings.ORPHAN_KEPT_FOR.total_seconds():g}"
 
 
-def _too_many(removable: list[Found], look: Look) -> str:
-    ours = sum(has_our_name(application) for application in look.applications.values())
+def _too_many(removable: list[Found], snapshot: Snapshot) -> str:
+    ours = sum(has_our_name(application) for application in snapshot.applications.values())
     if not is_too_many(len(removable), of=ours):
         return ""
-    return f"{len(removable)} of {ours} applications belong to no slot: too many to be believed"
+    return f"{len(removable)} of {ours} applications belong to no slot: too many to be true"
 
 
 def _remove(finding: Finding, coolify: Coolify, *, dry_run: bool) -> str:
     if dry_run:
         return "Would be deleted now"
     try:
-        with _nobody_makes_it(finding):
+        with _no_slot_takes_it_over(finding):
             outcome = _delete(finding.subject.removeprefix("application:"), coolify)
     except LeaseNotAcquired:
-        return "Kept: somebody works on the slot of that name"
+        return "Kept: another process is working on the slot of that name"
     except _IsBeingMade:
-        return "Kept: the slot of that name gets an application now"
+        return "Kept: the slot of that name is getting its application"
     logger.info("[Cleanup] %s: %s", finding, outcome)
-    record_deed(finding, outcome, actor=ACTOR, done=True)
+    record_repair(finding, outcome, actor=ACTOR, done=True)
     return outcome
 
 
@@ -113,18 +111,18 @@ def _delete(uuid: str, coolify: Coolify) -> str:
     try:
         coolify.delete_application(uuid)
     except NotFound:
-        return "It is gone already"
-    return "Deletion asked for"
+        return "Already gone"
+    return "Deletion requested"
 
 
 class _IsBeingMade(Exception):
-    """A slot has come by this application, or is about to."""
+    """A slot has taken over this application, or is about to."""
 
 
 @contextmanager
-def _nobody_makes_it(finding: Finding) -> Iterator[None]:
-    """After a lost answer a slot takes over the application that bears its name. Whoever does
-    that holds the slot's lease: while we hold it, nobody does."""
+def _no_slot_takes_it_over(finding: Finding) -> Iterator[None]:
+    """Hold the lease of the slot of that name: without it, no process can make the slot take over
+    this application after a lost answer."""
     slot = Slot.objects.filter(name=finding.name).first()
     if slot is None:
         yield

@@ -1,7 +1,7 @@
-"""What the rows and one good look at Coolify show together to be wrong.
+"""Checks of the rows against a good snapshot of Coolify.
 
-A status in Coolify may be a minute old, so what it shows has to last; a heartbeat is proof of
-life and beats it. Inside the slot's lease Coolify is asked once more before anything is done.
+A status in Coolify may be a minute old, so what it shows has to last; a heartbeat outweighs it. A
+repair asks Coolify once more inside the slot's lease.
 """
 
 from collections.abc import Iterator
@@ -11,12 +11,13 @@ from functools import partial
 from django.conf import settings
 
 from bots.models import Bot
+from bots.status import FailureCause
 from coolify.client import Coolify
 from coolify.client.errors import CoolifyError
 from coolify.client.resources import Application
-from pool.controller.observe import Look
+from pool.controller.observe import Snapshot
 from pool.reconciler import repairs
-from pool.reconciler.candidate import Deed, Sighting
+from pool.reconciler.candidate import Candidate, RepairResult
 from pool.reconciler.hearing import explicable_silence
 from pool.reconciler.heartbeats import last_sign_of_life
 from slots.finding import Finding, FindingKind
@@ -31,46 +32,46 @@ KINDS = (
     FindingKind.SLOT_IN_ERROR,
     FindingKind.DESCRIPTION_DIFFERS,
 )
-LOOKS = 2
-# Each missing application is asked for by a call of its own; the others wait for the next pass.
+TIMES = 2
+# Each missing application costs a call; the others wait for the next pass.
 MOST_QUESTIONS = 10
 
 
 def wrong_containers(
-    look: Look, coolify: Coolify, *, hearing_since: datetime | None
-) -> Iterator[Sighting]:
+    snapshot: Snapshot, coolify: Coolify, *, hearing_since: datetime | None
+) -> Iterator[Candidate]:
     questions = 0
     for slot in Slot.objects.select_related("assigned_bot").order_by("platform", "number"):
-        application = look.applications.get(slot.coolify_uuid)
+        application = snapshot.applications.get(slot.coolify_uuid)
         if slot.coolify_uuid and application is None and questions < MOST_QUESTIONS:
             questions += 1
-            yield from _missing_application(slot, look, coolify, hearing_since=hearing_since)
+            yield from _missing_application(slot, snapshot, coolify, hearing_since=hearing_since)
         elif application is not None:
             yield from _wrong_container(
-                slot, application, look, coolify, hearing_since=hearing_since
+                slot, application, snapshot, coolify, hearing_since=hearing_since
             )
             yield from _other_description(slot, application)
-        yield from _stuck_in_stopping(slot, look)
-        yield from _in_error(slot, look)
+        yield from _stuck_in_stopping(slot, snapshot)
+        yield from _in_error(slot, snapshot)
 
 
 def _wrong_container(
     slot: Slot,
     application: Application,
-    look: Look,
+    snapshot: Snapshot,
     coolify: Coolify,
     *,
     hearing_since: datetime | None,
-) -> Iterator[Sighting]:
+) -> Iterator[Candidate]:
     if application.server_reachable is False:
-        return  # its statuses are old
-    deploys = look.is_deploying(slot.coolify_uuid)
+        return  # its statuses are out of date
+    deploys = snapshot.is_deploying(slot.coolify_uuid)
     if slot.status == SlotStatus.BUSY and _is_down(application) and not deploys:
         yield _container_gone(
             slot,
             f"the container is {application.status}",
             evidence=_of(application),
-            look=look,
+            snapshot=snapshot,
             coolify=coolify,
             hearing_since=hearing_since,
         )
@@ -86,14 +87,14 @@ def _container_gone(
     seen: str,
     *,
     evidence: dict[str, object],
-    look: Look,
+    snapshot: Snapshot,
     coolify: Coolify,
     hearing_since: datetime | None,
-) -> Sighting:
+) -> Candidate:
     bot = slot.assigned_bot
     assert bot is not None
     reason = f"Container gone: {seen}, {_last_heard(bot)}"
-    return Sighting(
+    return Candidate(
         kind=FindingKind.CONTAINER_GONE,
         slot=slot,
         reason=reason,
@@ -103,13 +104,14 @@ def _container_gone(
             repairs.release_silent,
             slot,
             reason=reason,
+            cause=FailureCause.CONTAINER_GONE,
             heard_at=bot.last_heartbeat_at,
             still=lambda: _is_still_gone(slot, coolify),
         ),
         lasting=max(settings.CONTAINER_EVIDENCE, explicable_silence()),
-        looks=LOOKS,
-        # While nobody could have heard the bot, its silence says nothing.
-        contradicted_at=max(last_sign_of_life(slot, bot), hearing_since or look.began_at),
+        times=TIMES,
+        # While Botpool could not hear the bot, its silence proves nothing.
+        contradicted_at=max(last_sign_of_life(slot, bot), hearing_since or snapshot.began_at),
     )
 
 
@@ -122,7 +124,7 @@ def _is_still_gone(slot: Slot, coolify: Coolify) -> bool:
 
 def _last_heard(bot: Bot) -> str:
     heard = bot.last_heartbeat_at
-    return f"last heartbeat {heard:%Y-%m-%dT%H:%M:%SZ}" if heard else "no heartbeat ever came"
+    return f"last heartbeat {heard:%Y-%m-%dT%H:%M:%SZ}" if heard else "no heartbeat so far"
 
 
 # --- A container in an idle slot -------------------------------------------------------------
@@ -130,10 +132,10 @@ def _last_heard(bot: Bot) -> str:
 
 def _container_left(
     slot: Slot, application: Application, coolify: Coolify, *, deploys: bool
-) -> Sighting:
+) -> Candidate:
     state = "being deployed" if deploys else str(application.status)
-    reason = f"{slot} is idle and its container is {state}"
-    return Sighting(
+    reason = f"{slot} is idle, but its container is {state}"
+    return Candidate(
         kind=FindingKind.CONTAINER_LEFT,
         slot=slot,
         reason=reason,
@@ -146,7 +148,7 @@ def _container_left(
             still=lambda: _is_still_up(slot, coolify),
         ),
         lasting=settings.CONTAINER_EVIDENCE,
-        looks=LOOKS,
+        times=TIMES,
     )
 
 
@@ -162,9 +164,9 @@ def _is_still_up(slot: Slot, coolify: Coolify) -> bool:
 
 
 def _missing_application(
-    slot: Slot, look: Look, coolify: Coolify, *, hearing_since: datetime | None
-) -> Iterator[Sighting]:
-    """Not in a list proves nothing. Starts and stops find out for themselves."""
+    slot: Slot, snapshot: Snapshot, coolify: Coolify, *, hearing_since: datetime | None
+) -> Iterator[Candidate]:
+    """Its absence from a list proves nothing, so ask. Starts and stops find out by themselves."""
     if slot.status not in (SlotStatus.IDLE, SlotStatus.BUSY):
         return
     try:
@@ -178,98 +180,98 @@ def _missing_application(
             slot,
             "Coolify has no such application",
             evidence=evidence,
-            look=look,
+            snapshot=snapshot,
             coolify=coolify,
             hearing_since=hearing_since,
         )
     else:
         reason = "The application is gone from Coolify"
-        yield Sighting(
+        yield Candidate(
             kind=FindingKind.APPLICATION_GONE,
             slot=slot,
             reason=reason,
             evidence=evidence,
-            decision="Forget the application; the next start makes a new one",
+            decision="Forget the application; the next start creates a new one",
             repair=partial(repairs.forget, slot, reason=reason, coolify=coolify),
-            looks=LOOKS,
+            times=TIMES,
         )
 
 
 # --- Slots that do not come free -------------------------------------------------------------
 
 
-def _stuck_in_stopping(slot: Slot, look: Look) -> Iterator[Sighting]:
-    """Seen in good looks only: while Coolify is away nothing can be stopped. Worth a word only
+def _stuck_in_stopping(slot: Slot, snapshot: Snapshot) -> Iterator[Candidate]:
+    """Counted in good snapshots only: while Coolify is away, nothing can be stopped. Reported only
     after half the time that a stop may take."""
     half = settings.STOP_STUCK_AFTER / 2
-    if slot.status != SlotStatus.STOPPING or look.began_at - slot.status_since < half:
+    if slot.status != SlotStatus.STOPPING or snapshot.began_at - slot.status_since < half:
         return
-    reason = f"{slot} is being stopped since {_iso(slot.status_since)}"
-    yield Sighting(
+    reason = f"{slot} has been stopping since {_iso(slot.status_since)}"
+    yield Candidate(
         kind=FindingKind.STUCK_STOPPING,
         slot=slot,
         reason=reason,
         evidence={"since": _iso(slot.status_since), "stopAttempts": slot.stop_attempts},
-        decision="Put the slot into error, from where it is tried again",
+        decision="Put the slot in error, from where it is recovered",
         repair=partial(repairs.give_to_operator, slot, reason=reason),
         lasting=half,
-        looks=LOOKS,
+        times=TIMES,
     )
 
 
-def _in_error(slot: Slot, look: Look) -> Iterator[Sighting]:
+def _in_error(slot: Slot, snapshot: Snapshot) -> Iterator[Candidate]:
     if slot.status != SlotStatus.ERROR:
         return
     attempts = slot.recovery_attempts
     tries_left = attempts < settings.RECOVERY_ATTEMPTS
     pause = settings.RECOVERY_PAUSE * 4 ** min(attempts, 10)
     reason = f"Attempt {attempts + 1} to recover from: {slot.error}"
-    due = tries_left and look.began_at - slot.status_since > pause
-    # A stop was enough the first time; if not, something is wrong with the application.
+    due = tries_left and snapshot.began_at - slot.status_since > pause
+    # The first attempt only stops it; the next ones also replace the application.
     repair = partial(repairs.recover, slot, reason=reason, recreate=attempts > 0)
-    yield Sighting(
+    yield Candidate(
         kind=FindingKind.SLOT_IN_ERROR,
         slot=slot,
         reason=slot.error,
         evidence={"since": _iso(slot.status_since), "recoveryAttempts": attempts},
         decision=f"Recover it after {pause.total_seconds():g} s in error"
         if tries_left
-        else "Wait for the operator",
+        else "Wait for an operator",
         repair=repair if due else None,
     )
 
 
-# --- Texts -----------------------------------------------------------------------------------
+# --- Descriptions ----------------------------------------------------------------------------
 
 
-def _other_description(slot: Slot, application: Application) -> Iterator[Sighting]:
-    """Somebody changed it in Coolify's own page. Noted as what is there, it is written anew with
-    the other texts. Once for each text: Coolify may insist on its own way of writing it."""
+def _other_description(slot: Slot, application: Application) -> Iterator[Candidate]:
+    """The description was changed in Coolify. Once we store what is there, the controller writes it
+    again. Only once for each text: Coolify may store it in a form of its own."""
     seen = (application.description or "")[:255]
     if not slot.description_written or seen.strip() == slot.description_written.strip():
         return
     evidence = {"seen": seen, "written": slot.description_written}
-    yield Sighting(
+    yield Candidate(
         kind=FindingKind.DESCRIPTION_DIFFERS,
         slot=slot,
         reason=f"The description in Coolify is {seen!r}",
         evidence=evidence,
-        decision="Have it written again",
+        decision="Write it again",
         repair=partial(_note_seen_description, slot, evidence),
-        looks=LOOKS,
+        times=TIMES,
     )
 
 
-def _note_seen_description(slot: Slot, evidence: dict[str, str]) -> Deed:
+def _note_seen_description(slot: Slot, evidence: dict[str, str]) -> RepairResult:
     before = Finding.objects.filter(
         kind=FindingKind.DESCRIPTION_DIFFERS, slot=slot, evidence=evidence, acted_at__isnull=False
     )
     if before.exists():
-        return Deed(False, "It was written anew before and came back the same")
+        return RepairResult(False, "Written again before, and changed back since")
     changed = Slot.objects.filter(
         pk=slot.pk, coolify_uuid=slot.coolify_uuid, description_written=slot.description_written
     ).update(description_written=evidence["seen"])
-    return Deed(bool(changed), "It is written again with the next texts")
+    return RepairResult(bool(changed), "To be written again soon")
 
 
 # --- What Coolify shows ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Findings from one pass to the next: a sighting grows into evidence only without a break."""
+"""Findings from one pass to the next: only what is seen without a break becomes evidence."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,41 +7,41 @@ from datetime import datetime
 from django.conf import settings
 from django.db.models.functions import Now
 
-from pool.reconciler.candidate import Sighting
+from pool.reconciler.candidate import Candidate
 from slots.finding import Finding, FindingKind
 
-NOT_SEEN_ANY_MORE = "Not seen any more"
-# Passes that may be missed before two sightings count as two findings.
+NO_LONGER_SEEN = "No longer seen"
+# After more missed passes than this, a finding counts from the start again.
 MISSED_PASSES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A sighting together with what is known of it from the passes before."""
+    """A candidate together with its finding from earlier passes."""
 
-    sighting: Sighting
+    candidate: Candidate
     finding: Finding
 
     @property
     def is_due(self) -> bool:
-        sighting, finding = self.sighting, self.finding
+        candidate, finding = self.candidate, self.finding
         lasted = finding.last_seen_at - finding.first_seen_at
-        long_enough = lasted >= sighting.lasting and finding.sightings >= sighting.looks
-        return sighting.repair is not None and long_enough
+        long_enough = lasted >= candidate.lasting and finding.sightings >= candidate.times
+        return candidate.repair is not None and long_enough
 
 
-def compare_with_earlier(sightings: Iterable[Sighting], *, at: datetime) -> list[Found]:
-    """Join what is seen now to the open findings. Nothing is written."""
+def compare_with_earlier(candidates: Iterable[Candidate], *, at: datetime) -> list[Found]:
+    """Match the candidates with the open findings. Nothing is written."""
     earlier = {(f.kind, f.subject, f.epoch): f for f in Finding.objects.filter(ended_at=None)}
     found = []
-    for seen in sightings:
+    for seen in candidates:
         finding = earlier.get((seen.kind, seen.subject, seen.epoch)) or _new(seen, at=at)
-        _note_sighting(finding, seen, at=at)
-        found.append(Found(sighting=seen, finding=finding))
+        _note_observation(finding, seen, at=at)
+        found.append(Found(candidate=seen, finding=finding))
     return found
 
 
-def _new(seen: Sighting, *, at: datetime) -> Finding:
+def _new(seen: Candidate, *, at: datetime) -> Finding:
     return Finding(
         kind=seen.kind,
         subject=seen.subject[:150],
@@ -55,8 +55,8 @@ def _new(seen: Sighting, *, at: datetime) -> Finding:
     )
 
 
-def _note_sighting(finding: Finding, seen: Sighting, *, at: datetime) -> None:
-    """Seen once more; or as if for the first time, where the thread is broken."""
+def _note_observation(finding: Finding, seen: Candidate, *, at: datetime) -> None:
+    """Count it once more, or from the start after a break."""
     if at - finding.last_seen_at > MISSED_PASSES * settings.RECONCILE_INTERVAL:
         finding.first_seen_at, finding.sightings = at, 0
     if seen.contradicted_at is not None and seen.contradicted_at > finding.first_seen_at:
@@ -67,25 +67,25 @@ def _note_sighting(finding: Finding, seen: Sighting, *, at: datetime) -> None:
     finding.decision = seen.decision
 
 
-def _bot_id(seen: Sighting) -> int | None:
+def _bot_id(seen: Candidate) -> int | None:
     if seen.bot is not None:
         return seen.bot.pk
     return seen.slot.assigned_bot_id if seen.slot is not None else None
 
 
-def remember(found: Iterable[Found], *, looked_for: Iterable[FindingKind]) -> None:
-    """Keep what was seen, and end the findings of these kinds that were not."""
+def remember(found: Iterable[Found], *, checked_for: Iterable[FindingKind]) -> None:
+    """Save what was seen, and end the findings of these kinds that were not seen."""
     seen = []
     for each in found:
         each.finding.save()
         seen.append(each.finding.pk)
-    Finding.objects.filter(ended_at=None, kind__in=list(looked_for)).exclude(pk__in=seen).update(
-        ended_at=Now(), outcome=NOT_SEEN_ANY_MORE
+    Finding.objects.filter(ended_at=None, kind__in=list(checked_for)).exclude(pk__in=seen).update(
+        ended_at=Now(), outcome=NO_LONGER_SEEN
     )
 
 
-def record_deed(finding: Finding, outcome: str, *, actor: str, done: bool) -> None:
-    """What came of it. Once it is done, the same sight would be a new finding."""
+def record_repair(finding: Finding, outcome: str, *, actor: str, done: bool) -> None:
+    """Record the outcome. A repair that is done ends its finding; next time it is a new one."""
     Finding.objects.filter(pk=finding.pk).update(
         outcome=outcome, actor=actor, **({"acted_at": Now(), "ended_at": Now()} if done else {})
     )

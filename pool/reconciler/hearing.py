@@ -1,8 +1,8 @@
 """Since when Botpool has been able to hear its bots, without a break.
 
-A bot's silence means something only while there was somebody to hear it. What proves that is a
-bot's heartbeat, or an answer to our own question under the very address at which bots call. A
-client's call proves nothing: it may have come by another way.
+A bot's silence means something only while bots could reach Botpool. A heartbeat of any bot proves
+that, or an answer to our own request at the address that bots call. A client's call proves nothing:
+it may have taken a different route.
 """
 
 import logging
@@ -20,12 +20,12 @@ from slots.uptime import Uptime
 logger = logging.getLogger(__name__)
 
 PROBE_TIMEOUT = 3.0
-# Reasons not to be ready for which calls of bots are not recorded either.
+# While not ready for one of these reasons, Botpool does not record the calls of bots.
 DEAF = frozenset({"database", "migrations"})
 
 
 def hearing_since() -> datetime | None:
-    """Since when every call of a bot could be heard; None if none could be heard just now."""
+    """Since when bots could reach Botpool without a break; None if they cannot now."""
     now = database_now()
     heard_at = _last_proof(now)
     last = Uptime.objects.order_by("-until").first()
@@ -40,7 +40,7 @@ def hearing_since() -> datetime | None:
 
 
 def _last_proof(now: datetime) -> datetime | None:
-    """The question costs a call, so it is asked only where nothing was heard for a while."""
+    """Send a request of our own only if no bot was heard for a while."""
     alive = Bot.objects.exclude(status__in=TERMINAL)
     heard_at: datetime | None = alive.aggregate(at=Max("last_heartbeat_at"))["at"]
     if heard_at is not None and now - heard_at < _gap() / 4:
@@ -49,13 +49,13 @@ def _last_proof(now: datetime) -> datetime | None:
 
 
 def _gap() -> timedelta:
-    """Passes that are far apart leave gaps of their own, which prove nothing."""
+    """Never shorter than the gaps between the reconciler's own passes, which prove nothing."""
     return max(settings.HEARING_GAP, 3 * settings.RECONCILE_INTERVAL)
 
 
 def explicable_silence() -> timedelta:
-    """For so long a living bot may go unheard in a gap of ours that was too short to be noticed:
-    the gap itself, and the heartbeats before and after it."""
+    """How long a live bot may go unheard in an outage of ours that is too short to be noticed: the
+    outage itself, and the heartbeats before and after it."""
     return _gap() * 4 / 3
 
 
@@ -63,7 +63,7 @@ def web_answers() -> bool:
     """Whether Botpool itself answers where bots call it. A proxy's error page is no answer."""
     try:
         with requests.Session() as session:
-            session.trust_env = False  # as bots come: by no proxy of this machine
+            session.trust_env = False  # like a bot: without this machine's proxy
             answer = session.get(
                 f"{settings.PUBLIC_URL}/readyz", timeout=PROBE_TIMEOUT, allow_redirects=False
             )
@@ -73,5 +73,5 @@ def web_answers() -> bool:
         return False
     if not isinstance(told, dict) or "ready" not in told:
         return False
-    # Without its database it answers bots, too, but writes nothing down.
+    # Without its database it still answers bots, but records nothing.
     return not DEAF.intersection(told.get("reasons") or {})

@@ -1,6 +1,6 @@
-"""Bots that have fallen silent, over a time in which they would have been heard.
+"""Bots that have fallen silent while Botpool could hear them.
 
-A bot in the waiting room is alive for as long as it says so, like any other.
+A bot in the waiting room is alive for as long as it sends heartbeats, like any other.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from functools import partial
 from django.conf import settings
 
 from bots.models import Bot
-from bots.status import RUNNING
+from bots.status import RUNNING, FailureCause
 from pool.reconciler import repairs
-from pool.reconciler.candidate import Sighting
+from pool.reconciler.candidate import Candidate
 from pool.reconciler.hearing import explicable_silence
 from slots.finding import FindingKind
 from slots.models import Slot
@@ -21,7 +21,7 @@ from slots.status import SlotStatus
 KINDS = (FindingKind.HEARTBEAT_LOST,)
 
 
-def silent_bots(*, hearing_since: datetime, now: datetime) -> Iterator[Sighting]:
+def silent_bots(*, hearing_since: datetime, now: datetime) -> Iterator[Candidate]:
     limit = max(settings.HEARTBEAT_TIMEOUT, explicable_silence())
     busy = Slot.objects.filter(status=SlotStatus.BUSY, assigned_bot__status__in=RUNNING)
     for slot in busy.select_related("assigned_bot"):
@@ -33,16 +33,16 @@ def silent_bots(*, hearing_since: datetime, now: datetime) -> Iterator[Sighting]
 
 
 def last_sign_of_life(slot: Slot, bot: Bot) -> datetime:
-    """The last thing that showed that it lives: a call, a change of its status, its start."""
+    """The last evidence that the bot is alive: a call, a change of status, its start."""
     signs = [bot.last_heartbeat_at, bot.status_since, bot.started_at, slot.status_since]
     return max(sign for sign in signs if sign is not None)
 
 
-def _silent(slot: Slot, bot: Bot, *, silent_since: datetime, limit: timedelta) -> Sighting:
+def _silent(slot: Slot, bot: Bot, *, silent_since: datetime, limit: timedelta) -> Candidate:
     heard = bot.last_heartbeat_at
-    last = f"last heartbeat {heard:%Y-%m-%dT%H:%M:%SZ}" if heard else "no heartbeat ever came"
+    last = f"last heartbeat {heard:%Y-%m-%dT%H:%M:%SZ}" if heard else "no heartbeat so far"
     reason = f"Heartbeat lost: {last}, limit {limit.total_seconds():g} s"
-    return Sighting(
+    return Candidate(
         kind=FindingKind.HEARTBEAT_LOST,
         slot=slot,
         reason=reason,
@@ -53,5 +53,11 @@ def _silent(slot: Slot, bot: Bot, *, silent_since: datetime, limit: timedelta) -
             "botStatus": bot.status,
         },
         decision="Fail the bot and release the slot",
-        repair=partial(repairs.release_silent, slot, reason=reason, heard_at=heard),
+        repair=partial(
+            repairs.release_silent,
+            slot,
+            reason=reason,
+            cause=FailureCause.HEARTBEAT_LOST,
+            heard_at=heard,
+        ),
     )

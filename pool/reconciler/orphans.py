@@ -1,4 +1,4 @@
-"""Applications with a name of ours that belong to no slot."""
+"""Orphans: applications that have a slot's name and belong to no slot."""
 
 import re
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from django.conf import settings
 from bots.models import Bot
 from bots.status import TERMINAL, Platform
 from coolify.client.resources import Application
-from pool.controller.observe import Look
-from pool.reconciler.candidate import Sighting
+from pool.controller.observe import Snapshot
+from pool.reconciler.candidate import Candidate
 from slots.finding import FindingKind
 from slots.models import Slot, SlotTransition
 
@@ -19,35 +19,35 @@ KINDS = (FindingKind.APPLICATION_UNKNOWN,)
 DELETION_TAKES = timedelta(minutes=10)
 
 
-def unknown_applications(look: Look) -> Iterator[Sighting]:
-    """The slots are read after the look: whoever made an application meanwhile is among them."""
+def unknown_applications(snapshot: Snapshot) -> Iterator[Candidate]:
+    """Reads the slots after the snapshot: an application made in between is then known."""
     slots = list(Slot.objects.all())
     known = {slot.coolify_uuid for slot in slots}
     being_made = {slot.name for slot in slots if slot.application_asked_at is not None}
-    environments = _environments_of_ours(look, known)
-    for application in look.applications.values():
+    environments = _environments_of_ours(snapshot, known)
+    for application in snapshot.applications.values():
         if application.uuid in known or application.name in being_made:
             continue
         ours = has_our_name(application) and _may_be_ours(application, environments)
-        if ours and not _was_ours_a_moment_ago(application, look):
+        if ours and not _was_ours_a_moment_ago(application, snapshot):
             yield _unknown(application)
 
 
-def _was_ours_a_moment_ago(application: Application, look: Look) -> bool:
-    """Coolify lists what we deleted until its job has run."""
-    recent = look.began_at - DELETION_TAKES
+def _was_ours_a_moment_ago(application: Application, snapshot: Snapshot) -> bool:
+    """Coolify still lists a deleted application until its own job has run."""
+    recent = snapshot.began_at - DELETION_TAKES
     ours = SlotTransition.objects.filter(coolify_uuid=application.uuid, at__gt=recent)
-    return ours.filter(reason__startswith="Application deleted").exists()
+    return ours.filter(kind=SlotTransition.Kind.APPLICATION_DELETED).exists()
 
 
 def has_our_name(application: Application) -> bool:
-    """Exactly a slot's name: another prefix may begin like ours."""
+    """An exact match: the prefix of another Botpool may begin like ours."""
     prefix, platforms = re.escape(settings.SLOT_NAME_PREFIX), "|".join(Platform.values)
     return bool(re.fullmatch(rf"{prefix}-({platforms})-[0-9]{{3,}}", application.name))
 
 
-def _environments_of_ours(look: Look, known: set[str]) -> set[int]:
-    ours = (look.applications[uuid] for uuid in known if uuid in look.applications)
+def _environments_of_ours(snapshot: Snapshot, known: set[str]) -> set[int]:
+    ours = (snapshot.applications[uuid] for uuid in known if uuid in snapshot.applications)
     return {app.environment_id for app in ours if app.environment_id is not None}
 
 
@@ -56,16 +56,16 @@ def _may_be_ours(application: Application, environments: set[int]) -> bool:
     return environment is None or not environments or environment in environments
 
 
-def _unknown(application: Application) -> Sighting:
-    return Sighting(
+def _unknown(application: Application) -> Candidate:
+    return Candidate(
         kind=FindingKind.APPLICATION_UNKNOWN,
         application=application.uuid,
         name=application.name,
-        reason=f"Application {application.uuid} has a slot's name and belongs to no slot",
+        reason=f"Application {application.uuid} has a slot's name but belongs to no slot",
         evidence=_evidence(application),
-        decision="Reported; cleanup_slots removes it once it has lasted long enough",
+        decision="Report it; cleanup_slots deletes it once it has lasted long enough",
         lasting=settings.ORPHAN_KEPT_FOR,
-        looks=2,
+        times=2,
     )
 
 

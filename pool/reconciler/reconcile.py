@@ -1,8 +1,8 @@
 """The reconciler: compares the rows with each other and with Coolify, and repairs.
 
 It acts on positive evidence that has lasted, one slot at a time under its lease, through
-pool.lifecycle only. What it sees is kept as findings (findings.py), so that evidence adds up
-from pass to pass; a look that failed, or that lacks too much, adds nothing and ends nothing.
+pool.lifecycle only. What it sees is kept as findings (findings.py): evidence adds up from pass to
+pass. A snapshot that failed, or from which too much is missing, starts and ends no finding.
 """
 
 import logging
@@ -19,30 +19,29 @@ from coolify.client import Coolify
 from coolify.shared import shared_coolify
 from core.clock import database_now
 from core.leases import LeaseNotAcquired, holding_lease
-from pool.controller.observe import Look
-from pool.controller.passes import learn_from, take_look
+from pool.controller.observe import Snapshot, observe
 from pool.reconciler import container_checks, heartbeats, orphans, row_checks
-from pool.reconciler.candidate import ACTOR, Repair, Sighting
-from pool.reconciler.findings import Found, compare_with_earlier, record_deed, remember
+from pool.reconciler.candidate import ACTOR, Candidate, Repair
+from pool.reconciler.findings import Found, compare_with_earlier, record_repair, remember
 from pool.reconciler.hearing import hearing_since
 from pool.reconciler.repairs import attempt
-from slots.correlation import story_of_finding
+from slots.correlation import as_bot_of_finding
 from slots.finding import FindingKind
 from slots.models import Slot
-from slots.status import HELD
+from slots.status import SlotStatus
 
 logger = logging.getLogger(__name__)
 
 LEASE = "reconciler"
-# So few may always be touched, however small the pool.
+# So many slots may always be repaired, however small the pool.
 ALWAYS_ALLOWED = 2
-# A worker's task may take a minute: repairs end well before, and the next pass goes on.
+# A worker's task may take a minute: repairs end well before, and the next pass continues.
 LONGEST_PASS = 25.0
 
 
 @dataclass
 class Line:
-    """One finding of a pass: what, why, what is done about it and what came of it."""
+    """One finding of a pass, and the outcome of its repair."""
 
     found: Found
     outcome: str = ""
@@ -51,32 +50,32 @@ class Line:
 @dataclass
 class Report:
     dry_run: bool
-    looked: str = ""
+    observed: str = ""
     skipped: str = ""
     stopped: str = ""
     lines: list[Line] = field(default_factory=list)
 
 
 def run_reconciler() -> None:
-    """The periodic work."""
+    """Periodic work: one pass."""
     reconcile()
 
 
 def reconcile(*, dry_run: bool = False, allow_many: bool = False) -> Report:
-    """One pass. A dry run touches no slot and no bot, and adds to no evidence."""
+    """Run one pass. A dry run repairs nothing and changes no finding."""
     if dry_run:
         return _pass(dry_run=True, allow_many=allow_many)
     try:
         with holding_lease(LEASE, ttl=settings.LOCK_TTL, tries=1):
             return _pass(dry_run=False, allow_many=allow_many)
     except LeaseNotAcquired:
-        return Report(dry_run=False, skipped="Another pass is under way")
+        return Report(dry_run=False, skipped="Another pass is running")
 
 
 def _pass(*, dry_run: bool, allow_many: bool) -> Report:
     report = Report(dry_run=dry_run)
-    sightings, kinds, at = _see(shared_coolify(), report)
-    found = compare_with_earlier(sightings, at=at)
+    candidates, kinds, at = _see(shared_coolify(), report)
+    found = compare_with_earlier(candidates, at=at)
     due = [each for each in found if each.is_due]
     report.stopped = "" if allow_many else _too_many(due)
     if report.stopped:
@@ -84,38 +83,35 @@ def _pass(*, dry_run: bool, allow_many: bool) -> Report:
         logger.error("[Reconciler] %s", report.stopped)
     report.lines = [Line(found=each, outcome=_intention(each, report)) for each in found]
     if not dry_run:
-        remember(found, looked_for=kinds)
+        remember(found, checked_for=kinds)
         if not report.stopped:
             _repair(report.lines)
     return report
 
 
-# --- Seeing ----------------------------------------------------------------------------------
+# --- Checking --------------------------------------------------------------------------------
 
 
-def _see(coolify: Coolify, report: Report) -> tuple[list[Sighting], list[FindingKind], datetime]:
-    """What is wrong, which kinds of wrong were looked for, and when."""
-    look = take_look(coolify)
+def _see(coolify: Coolify, report: Report) -> tuple[list[Candidate], list[FindingKind], datetime]:
+    """What is wrong, which kinds of findings were checked for, and when."""
+    snapshot = observe(coolify)
     now = database_now()
     hearing = _hearing_since()
-    sightings = list(row_checks.wrong_rows(now))
+    candidates = list(row_checks.wrong_rows(now))
     kinds = [*row_checks.KINDS, *heartbeats.KINDS, FindingKind.TOO_MANY]
     if hearing is not None:
-        sightings += heartbeats.silent_bots(hearing_since=hearing, now=now)
-    if look is None:
-        report.looked = "Coolify could not be looked at: only our own rows were compared"
-    elif missing := too_many_missing(look):
-        report.looked = "Coolify's list is suspiciously short: only our own rows were compared"
-        sightings.append(_short_list(missing))
+        candidates += heartbeats.silent_bots(hearing_since=hearing, now=now)
+    if snapshot is None:
+        report.observed = "Coolify could not be observed: only our own rows were compared"
+    elif missing := too_many_missing(snapshot):
+        report.observed = "Coolify's list is suspiciously short: only our own rows were compared"
+        candidates.append(_short_list(missing))
     else:
-        report.looked = f"Coolify lists {len(look.applications)} applications"
-        if not report.dry_run:
-            # So that this look saves the next one.
-            learn_from(look, coolify, until=time.monotonic() + LONGEST_PASS)
-        sightings += container_checks.wrong_containers(look, coolify, hearing_since=hearing)
-        sightings += orphans.unknown_applications(look)
+        report.observed = f"Coolify lists {len(snapshot.applications)} applications"
+        candidates += container_checks.wrong_containers(snapshot, coolify, hearing_since=hearing)
+        candidates += orphans.unknown_applications(snapshot)
         kinds += [*container_checks.KINDS, *orphans.KINDS, FindingKind.SHORT_LIST]
-    return sightings, kinds, now
+    return candidates, kinds, now
 
 
 def _hearing_since() -> datetime | None:
@@ -123,27 +119,27 @@ def _hearing_since() -> datetime | None:
         return None
     since = hearing_since()
     if since is None:
-        logger.warning("[Reconciler] Nothing shows that bots can reach Botpool: none is judged")
+        logger.warning("[Reconciler] No proof that bots can reach Botpool: silence is not judged")
     return since
 
 
-def too_many_missing(look: Look) -> list[str]:
-    """The slots whose applications a list lacks, if they are too many to be believed."""
+def too_many_missing(snapshot: Snapshot) -> list[str]:
+    """The slots whose applications the list lacks, if they are too many to be true."""
     slots = Slot.objects.exclude(coolify_uuid="").order_by("name")
-    names = [slot.name for slot in slots if slot.coolify_uuid not in look.applications]
+    names = [slot.name for slot in slots if slot.coolify_uuid not in snapshot.applications]
     return names if is_too_many(len(names), of=slots.count()) else []
 
 
-def _short_list(missing: list[str]) -> Sighting:
-    return Sighting(
+def _short_list(missing: list[str]) -> Candidate:
+    return Candidate(
         kind=FindingKind.SHORT_LIST,
         reason=f"Coolify's list lacks the applications of {len(missing)} slots",
         evidence={"missing": missing},
-        decision="Believe nothing of this list",
+        decision="Ignore this list",
     )
 
 
-# --- Stopping in time ------------------------------------------------------------------------
+# --- Stopping mass repairs -------------------------------------------------------------------
 
 
 def is_too_many(count: int, *, of: int) -> bool:
@@ -151,18 +147,18 @@ def is_too_many(count: int, *, of: int) -> bool:
 
 
 def _too_many(due: list[Found]) -> str:
-    touched = {each.sighting.subject for each in due if each.sighting.touches_held_slot}
-    held = Slot.objects.filter(status__in=HELD).count()
-    if not is_too_many(len(touched), of=held):
+    touched = {each.candidate.subject for each in due if each.candidate.touches_meeting}
+    busy = Slot.objects.filter(status=SlotStatus.BUSY).count()
+    if not is_too_many(len(touched), of=busy):
         return ""
     return (
-        f"This pass would touch {len(touched)} of {held} held slots, more than "
-        f"{settings.RECONCILE_MAX_PERCENT} %: nothing is touched. See manage.py reconcile --dry-run"
+        f"This pass would change {len(touched)} of {busy} busy slots, more than "
+        f"{settings.RECONCILE_MAX_PERCENT} %: nothing is changed. See manage.py reconcile --dry-run"
     )
 
 
-def _stop_sign(reason: str) -> Sighting:
-    return Sighting(kind=FindingKind.TOO_MANY, reason=reason, decision="Touch nothing")
+def _stop_sign(reason: str) -> Candidate:
+    return Candidate(kind=FindingKind.TOO_MANY, reason=reason, decision="Change nothing")
 
 
 # --- Repairing -------------------------------------------------------------------------------
@@ -170,12 +166,12 @@ def _stop_sign(reason: str) -> Sighting:
 
 def _intention(found: Found, report: Report) -> str:
     if report.stopped:
-        return "Nothing is touched in this pass"
+        return "Nothing is changed in this pass"
     if found.is_due:
         return "Would be done now"
-    if found.sighting.repair is None:
-        return "Only told"
-    return f"Waits until it has lasted {found.sighting.lasting.total_seconds():g} s"
+    if found.candidate.repair is None:
+        return "Only reported"
+    return f"Waits until it has lasted {found.candidate.lasting.total_seconds():g} s"
 
 
 def _repair(lines: list[Line]) -> None:
@@ -184,23 +180,23 @@ def _repair(lines: list[Line]) -> None:
         if time.monotonic() > end:
             line.outcome = "Left to the next pass"
             continue
-        with story_of_finding(line.found.finding):
+        with as_bot_of_finding(line.found.finding):
             _do(repair, line)
 
 
 def _do(repair: Repair, line: Line) -> None:
-    deed = attempt(repair)
-    line.outcome = deed.outcome
-    record_deed(line.found.finding, deed.outcome, actor=ACTOR, done=deed.done)
+    result = attempt(repair)
+    line.outcome = result.outcome
+    record_repair(line.found.finding, result.outcome, actor=ACTOR, done=result.done)
     logger.info(
         "[Reconciler] %s | why=%r | did=%r",
         line.found.finding,
-        line.found.sighting.reason,
-        deed.outcome,
+        line.found.candidate.reason,
+        result.outcome,
     )
 
 
 def _due_repairs(lines: list[Line]) -> Iterator[tuple[Line, Repair]]:
     for line in lines:
-        if line.found.is_due and line.found.sighting.repair is not None:
-            yield line, line.found.sighting.repair
+        if line.found.is_due and line.found.candidate.repair is not None:
+            yield line, line.found.candidate.repair

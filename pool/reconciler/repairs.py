@@ -1,5 +1,4 @@
-"""How the reconciler changes a slot: under the slot's lease, on what is read inside it, and
-through pool.lifecycle only."""
+"""Repairs: made under the slot's lease, on the slot as read inside it, through pool.lifecycle."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -11,19 +10,20 @@ from django.db import DatabaseError
 
 from bots.models import Bot
 from bots.moves import Outcome
-from bots.status import BotStatus, FailureKind
+from bots.status import BotStatus, FailureCause
 from coolify.client import Coolify
 from coolify.client.errors import CoolifyError, NotFound
 from coolify.client.resources import Application
 from core.leases import HeldLease, LeaseLost, LeaseNotAcquired
 from pool.controller.applications import forget_application
+from pool.controller.context import SlotContext
 from pool.lifecycle import (
     MoveNotAllowed,
     handle_slot_error,
     recover_slot,
     release_bot_from_slot,
 )
-from pool.reconciler.candidate import ACTOR, Deed, Repair
+from pool.reconciler.candidate import ACTOR, Repair, RepairResult
 from slots.locks import with_status_lock
 from slots.models import Slot
 
@@ -31,57 +31,67 @@ logger = logging.getLogger(__name__)
 
 
 class NothingToDo(Exception):
-    """Inside the lease it turned out that the slot is not any more as it was seen."""
+    """Inside the lease, the slot is no longer as the check saw it."""
 
 
-def release(slot: Slot, *, reason: str) -> Deed:
-    """End the bot, if it has not ended, and take the slot back."""
+def release(slot: Slot, *, reason: str) -> RepairResult:
+    """End the bot, unless it has ended, and take the slot back."""
+    failed = failure(reason, FailureCause.INCONSISTENT)
     with _repairing(slot) as (fresh, lease), lease.fenced():
-        return _told(release_bot_from_slot(fresh, failure(reason)), "Bot ended, slot released")
+        return _told(release_bot_from_slot(fresh, failed), "Bot ended, slot released")
 
 
 def release_silent(
     slot: Slot,
     *,
     reason: str,
+    cause: FailureCause,
     heard_at: datetime | None,
     still: Callable[[], bool] | None = None,
-) -> Deed:
-    """Release a slot because nothing is heard of its bot, unless that has changed by now."""
+) -> RepairResult:
+    """Release a slot whose bot is silent, unless the bot has been heard since."""
     with _repairing(slot) as (fresh, lease):
         _require(still is None or still())
         with lease.fenced():
-            # A heartbeat writes to this row: while we hold it none can come between.
+            # A heartbeat writes to this row: while it is locked, none can come in between.
             bot = Bot.objects.select_for_update(of=("self",)).filter(slot=fresh).first()
             _require(bot is not None and bot.last_heartbeat_at == heard_at)
-            return _told(release_bot_from_slot(fresh, failure(reason)), "Bot failed, slot released")
+            return _told(
+                release_bot_from_slot(fresh, failure(reason, cause)), "Bot failed, slot released"
+            )
 
 
-def replace(slot: Slot, *, reason: str, may_place_again: Callable[[Slot], bool]) -> Deed:
-    """Take a slot back by force; it gets a new application.
+def replace(slot: Slot, *, reason: str, may_place_again: Callable[[Slot], bool]) -> RepairResult:
+    """Release a slot by force and replace its application.
 
-    `may_place_again` looks inside the lease, and raises NothingToDo where it sees no reason.
+    `may_place_again` checks once more inside the lease, and raises NothingToDo if all is well.
     """
     with _repairing(slot) as (fresh, lease), lease.fenced():
         place_again = may_place_again(fresh)
         done = handle_slot_error(
-            fresh, reason, actor=ACTOR, recreate=True, timed_out=True, place_again=place_again
+            fresh,
+            reason,
+            cause=FailureCause.START_TIMED_OUT,
+            actor=ACTOR,
+            recreate=True,
+            place_again=place_again,
         )
-        return _told(done, "Slot released by force, its application is replaced")
+        return _told(done, "Slot released by force; its application will be replaced")
 
 
-def give_to_operator(slot: Slot, *, reason: str) -> Deed:
+def give_to_operator(slot: Slot, *, reason: str) -> RepairResult:
     with _repairing(slot) as (fresh, lease), lease.fenced():
-        return _told(handle_slot_error(fresh, reason, actor=ACTOR), "Slot is in error now")
+        done = handle_slot_error(fresh, reason, cause=FailureCause.STOP_FAILED, actor=ACTOR)
+        return _told(done, "Slot put in error")
 
 
-def recover(slot: Slot, *, reason: str, recreate: bool = False) -> Deed:
+def recover(slot: Slot, *, reason: str, recreate: bool = False) -> RepairResult:
     with _repairing(slot) as (fresh, lease), lease.fenced():
         done = recover_slot(fresh, reason=reason, actor=ACTOR, recreate=recreate)
         return _told(done, "Slot is being stopped")
 
 
-def clear_container(slot: Slot, *, reason: str, still: Callable[[], bool]) -> Deed:
+def clear_container(slot: Slot, *, reason: str, still: Callable[[], bool]) -> RepairResult:
     """Stop what runs in an idle slot, if it still does."""
     with _repairing(slot) as (fresh, lease):
         _require(still())
@@ -89,16 +99,16 @@ def clear_container(slot: Slot, *, reason: str, still: Callable[[], bool]) -> De
             return _told(recover_slot(fresh, reason=reason, actor=ACTOR), "Slot is being stopped")
 
 
-def forget(slot: Slot, *, reason: str, coolify: Coolify) -> Deed:
-    """The next start makes a new application."""
+def forget(slot: Slot, *, reason: str, coolify: Coolify) -> RepairResult:
+    """Forget an application that is gone."""
     with _repairing(slot) as (fresh, lease):
         _require(read_application(fresh, coolify) is None)
-        forget_application(fresh, reason=reason, lease=lease, actor=ACTOR)
-    return Deed(True, "Application forgotten; the next start makes a new one")
+        forget_application(SlotContext(fresh, lease, coolify, ACTOR), reason=reason)
+    return RepairResult(True, "Application forgotten; the next start creates a new one")
 
 
-def failure(reason: str) -> Outcome:
-    return Outcome(BotStatus.FAILED, reason, ACTOR, FailureKind.INFRASTRUCTURE)
+def failure(reason: str, cause: FailureCause) -> Outcome:
+    return Outcome(BotStatus.FAILED, reason, ACTOR, cause)
 
 
 def read_application(slot: Slot, coolify: Coolify) -> Application | None:
@@ -111,20 +121,20 @@ def read_application(slot: Slot, coolify: Coolify) -> Application | None:
         return None
 
 
-def attempt(repair: Repair) -> Deed:
-    """Make a repair. What keeps it from being made is its outcome; the next pass looks again."""
+def attempt(repair: Repair) -> RepairResult:
+    """Make a repair. If it cannot be made, the outcome says why, and the next pass tries again."""
     try:
         return repair()
     except NothingToDo:
-        return Deed(False, "Not so any more, nothing changed")
+        return RepairResult(False, "No longer so, nothing changed")
     except (LeaseNotAcquired, LeaseLost):
-        return Deed(False, "Somebody else works on it, nothing changed")
+        return RepairResult(False, "Another process is working on it, nothing changed")
     except CoolifyError as error:
-        return Deed(False, f"Coolify could not be asked, nothing changed: {error}")
+        return RepairResult(False, f"Coolify could not be asked, nothing changed: {error}")
     except (DatabaseError, MoveNotAllowed) as error:
-        # What cannot be repaired must not keep the rest from being repaired.
+        # One repair that fails must not stop the others.
         logger.exception("A repair failed")
-        return Deed(False, f"It failed, nothing changed: {error}")
+        return RepairResult(False, f"The repair failed, nothing changed: {error}")
 
 
 @contextmanager
@@ -141,5 +151,5 @@ def _require(so: bool) -> None:
         raise NothingToDo
 
 
-def _told(done: bool, outcome: str) -> Deed:
-    return Deed(True, outcome) if done else Deed(False, "The slot has moved on, nothing changed")
+def _told(done: bool, outcome: str) -> RepairResult:
+    return RepairResult(done, outcome if done else "The slot has moved on, nothing changed")

@@ -1,4 +1,4 @@
-"""What the rows themselves show to be wrong, whatever Coolify says."""
+"""Checks of the rows alone, whatever Coolify says."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -10,12 +10,12 @@ from django.db.models import Q
 
 from bots.models import Bot
 from bots.moves import Outcome, move_bot
-from bots.status import HOLDS_SLOT, TERMINAL, BotStatus
+from bots.status import HOLDS_SLOT, TERMINAL, BotStatus, FailureCause
 from core.clock import database_now
 from pool.lifecycle import end_bot, get_slot_for_bot
 from pool.line import join_line, leave_line
 from pool.reconciler import repairs
-from pool.reconciler.candidate import ACTOR, Deed, Sighting
+from pool.reconciler.candidate import ACTOR, Candidate, RepairResult
 from queues.models import QueueEntry
 from slots.deployment import ACTIVE, WAITING, Deployment
 from slots.finding import FindingKind
@@ -31,7 +31,7 @@ KINDS = (
 )
 
 
-def wrong_rows(now: datetime) -> Iterator[Sighting]:
+def wrong_rows(now: datetime) -> Iterator[Candidate]:
     yield from _ended_bots_in_slots()
     yield from _bots_without_slot()
     yield from _bots_in_no_line(now)
@@ -42,13 +42,13 @@ def wrong_rows(now: datetime) -> Iterator[Sighting]:
 # --- Bots that have ended and hold a slot ----------------------------------------------------
 
 
-def _ended_bots_in_slots() -> Iterator[Sighting]:
+def _ended_bots_in_slots() -> Iterator[Candidate]:
     held = Slot.objects.filter(status__in=HELD, assigned_bot__status__in=TERMINAL)
     for slot in held.select_related("assigned_bot").order_by("pk"):
         bot = slot.assigned_bot
         assert bot is not None
-        reason = f"{bot} is {bot.status} and still holds {slot}"
-        yield Sighting(
+        reason = f"{bot} is {bot.status} but still holds {slot}"
+        yield Candidate(
             kind=FindingKind.ENDED_BOT_HOLDS_SLOT,
             slot=slot,
             reason=reason,
@@ -61,10 +61,10 @@ def _ended_bots_in_slots() -> Iterator[Sighting]:
 # --- Bots that are nowhere -------------------------------------------------------------------
 
 
-def _bots_without_slot() -> Iterator[Sighting]:
+def _bots_without_slot() -> Iterator[Candidate]:
     for bot in Bot.objects.filter(status__in=HOLDS_SLOT, slot=None):
-        reason = f"{bot} is {bot.status} and holds no slot"
-        yield Sighting(
+        reason = f"{bot} is {bot.status} but holds no slot"
+        yield Candidate(
             kind=FindingKind.BOT_WITHOUT_SLOT,
             bot=bot,
             reason=reason,
@@ -74,33 +74,33 @@ def _bots_without_slot() -> Iterator[Sighting]:
         )
 
 
-def _fail_without_slot(bot: Bot, *, reason: str) -> Deed:
+def _fail_without_slot(bot: Bot, *, reason: str) -> RepairResult:
     with transaction.atomic():
-        # Held until the end: nobody can give it a slot between the look and its end.
+        # Locked until the commit: the bot gets no slot between this check and its end.
         current = Bot.objects.select_for_update().get(pk=bot.pk)
         if current.status not in HOLDS_SLOT or get_slot_for_bot(current) is not None:
             raise repairs.NothingToDo
-        end_bot(current, repairs.failure(reason))
-    return Deed(True, "Bot failed")
+        end_bot(current, repairs.failure(reason, FailureCause.INCONSISTENT))
+    return RepairResult(True, "Bot failed")
 
 
-def _bots_in_no_line(now: datetime) -> Iterator[Sighting]:
+def _bots_in_no_line(now: datetime) -> Iterator[Candidate]:
     lost = Q(status=BotStatus.QUEUED) | Q(
         status=BotStatus.PENDING, status_since__lt=now - settings.PENDING_LOST_AFTER
     )
     for bot in Bot.objects.filter(lost, slot=None, queue_entry=None):
-        reason = f"{bot} is {bot.status} and stands in no line"
-        yield Sighting(
+        reason = f"{bot} is {bot.status} but not in the queue"
+        yield Candidate(
             kind=FindingKind.BOT_WAITS_NOWHERE,
             bot=bot,
             reason=reason,
             evidence=_of_bot(bot),
-            decision="Put the bot in line, in the place of the time it was asked for",
+            decision="Put the bot in the queue, ordered by the time of its request",
             repair=partial(_put_in_line, bot, reason=reason),
         )
 
 
-def _put_in_line(bot: Bot, *, reason: str) -> Deed:
+def _put_in_line(bot: Bot, *, reason: str) -> RepairResult:
     with transaction.atomic():
         current = Bot.objects.select_for_update().get(pk=bot.pk)
         in_line = QueueEntry.objects.filter(bot=bot).exists()
@@ -109,38 +109,38 @@ def _put_in_line(bot: Bot, *, reason: str) -> Deed:
         if current.status == BotStatus.PENDING:
             move_bot(bot.pk, Outcome(BotStatus.QUEUED, reason, ACTOR))
         join_line(current)
-    return Deed(True, "Bot put in line")
+    return RepairResult(True, "Bot put in the queue")
 
 
-# --- Places in line that nobody needs --------------------------------------------------------
+# --- Queue entries of bots that do not wait --------------------------------------------------
 
 
-def _entries_without_waiter() -> Iterator[Sighting]:
+def _entries_without_waiter() -> Iterator[Candidate]:
     for entry in QueueEntry.objects.exclude(bot__status=BotStatus.QUEUED).select_related("bot"):
-        yield Sighting(
+        yield Candidate(
             kind=FindingKind.ENTRY_WITHOUT_WAITER,
             bot=entry.bot,
-            reason=f"{entry.bot} is {entry.bot.status} and stands in line",
+            reason=f"{entry.bot} is {entry.bot.status} but still in the queue",
             evidence=_of_bot(entry.bot),
-            decision="Take the bot out of the line",
+            decision="Take the bot out of the queue",
             repair=partial(_take_out_of_line, entry.bot),
         )
 
 
-def _take_out_of_line(bot: Bot) -> Deed:
+def _take_out_of_line(bot: Bot) -> RepairResult:
     with transaction.atomic():
         current = Bot.objects.select_for_update().get(pk=bot.pk)
         if current.status == BotStatus.QUEUED:
             raise repairs.NothingToDo
         leave_line(current)
-    return Deed(True, "Bot taken out of the line")
+    return RepairResult(True, "Bot taken out of the queue")
 
 
 # --- Slots that deploy for ever --------------------------------------------------------------
 
 
-def _stuck_in_deploying(now: datetime) -> Iterator[Sighting]:
-    """Only time under way counts: whoever waits for an image or a build place is not stuck."""
+def _stuck_in_deploying(now: datetime) -> Iterator[Candidate]:
+    """Only time under way counts: a bot that waits for an image or a build place is not stuck."""
     deploying = Slot.objects.filter(
         status=SlotStatus.DEPLOYING, status_since__lt=now - settings.DEPLOY_STUCK_AFTER
     )
@@ -159,7 +159,7 @@ def _stuck_since(slot: Slot, deployment: Deployment | None, *, now: datetime) ->
     since = _under_way_since(slot, deployment)
     if since is None or now - since <= settings.DEPLOY_STUCK_AFTER:
         return None
-    return None if _is_looked_after(deployment, now) else since
+    return None if _ends_by_itself(deployment, now) else since
 
 
 def _under_way_since(slot: Slot, deployment: Deployment | None) -> datetime | None:
@@ -170,17 +170,17 @@ def _under_way_since(slot: Slot, deployment: Deployment | None) -> datetime | No
     return deployment.building_since or deployment.start_asked_at or deployment.status_since
 
 
-def _is_looked_after(deployment: Deployment | None, now: datetime) -> bool:
-    """Its own deadline ends it in good order; stuck is what should have ended long ago."""
+def _ends_by_itself(deployment: Deployment | None, now: datetime) -> bool:
+    """Its own deadline will end it; a stuck deployment should have ended long ago."""
     deadline = deployment.deadline if deployment else None
     return deadline is not None and now < deadline + settings.DEPLOY_GRACE_PERIOD
 
 
 def _stuck(
     slot: Slot, deployment: Deployment | None, *, since: datetime, now: datetime
-) -> Sighting:
+) -> Candidate:
     reason = f"{slot} has been deploying for {(now - since).total_seconds() / 60:.0f} min"
-    return Sighting(
+    return Candidate(
         kind=FindingKind.STUCK_DEPLOYING,
         slot=slot,
         reason=reason,
@@ -196,8 +196,10 @@ def _stuck(
 
 
 def _may_place_again(slot: Slot) -> bool:
-    """Asked inside the lease, without which nobody starts it: it may have got going since. Once
-    its start was asked for, its container may come up at any time: never beside another."""
+    """Checks once more inside the lease, where no other worker can start the slot.
+
+    Once the start was sent, the container may come up at any time: the bot must not run twice.
+    """
     deployment = _deployment_of(slot)
     if _stuck_since(slot, deployment, now=database_now()) is None:
         raise repairs.NothingToDo

@@ -1,11 +1,14 @@
 """What the estimate is made of, read from the history and the slots of a platform."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from math import inf
 
-from core.sql import fetch_one
-from pool.capacity import POOL_SIZE, opening_parameters
+from core.clock import database_now
+from core.sql import fetch_all, fetch_one
+from pool.capacity import pool_size
 from pool.waiting.estimate import TYPICAL_START, TYPICAL_STOP, Measured, PoolState
+from slots.models import Pool
 
 # The newest lines of the history, however long it is.
 RECENT = 2_000
@@ -48,37 +51,31 @@ FROM slots_slot
 WHERE platform = %(platform)s
 """
 
-# One row also for a platform that has none in the table.
-_POOL = f"""
-SELECT
-    {POOL_SIZE} AS maximum,
-    paused_at IS NOT NULL AND (paused_until IS NULL OR paused_until > clock_timestamp()) AS paused,
-    extract(epoch FROM paused_until - clock_timestamp())::float8 AS pause
-FROM (SELECT) AS always LEFT JOIN slots_pool ON platform = %(platform)s
-"""  # noqa: S608 (nothing of this comes from outside)
-
-# Each of the three is one row, so that all of it is read in one round trip.
+# Both are one row, so that they are read in one round trip. Not ORM: percentiles and filters.
 _SITUATION = f"""
-SELECT ran, bots, start, stop, held_for, stopping_for, idle, slots, maximum, paused, pause
-FROM ({_HISTORY}) AS history, ({_SLOTS}) AS slots, ({_POOL}) AS pool
+SELECT ran, bots, start, stop, held_for, stopping_for, idle, slots
+FROM ({_HISTORY}) AS history, ({_SLOTS}) AS slots
 """  # noqa: S608 (nothing of this comes from outside)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
     """What is known of a platform, and for how many seconds it is paused: infinitely many if
-    nobody said until when."""
+    nobody said until when. `paused`: its pool, while it is paused."""
 
     measured: Measured
     pool: PoolState
     pause: float
+    paused: Pool | None
 
 
-def look_at_platform(platform: str) -> Situation:
-    parameters = {**opening_parameters(platform), "spread": _SPREAD, "recent": RECENT}
-    row = fetch_one(_SITUATION, parameters)
+def measure_platform(platform: str) -> Situation:
+    row = fetch_one(_SITUATION, {"platform": platform, "spread": _SPREAD, "recent": RECENT})
     assert row is not None
-    ran, bots, start, stop, held_for, stopping_for, idle, slots, maximum, paused, pause = row
+    ran, bots, start, stop, held_for, stopping_for, idle, slots = row
+    pool = Pool.objects.filter(platform=platform).first()
+    room = max(0, pool_size(platform, pool) - slots)
+    pause = _pause(pool)
     return Situation(
         measured=Measured(
             ran=ran or (),
@@ -86,8 +83,53 @@ def look_at_platform(platform: str) -> Situation:
             start=TYPICAL_START if start is None else start,
             stop=TYPICAL_STOP if stop is None else stop,
         ),
-        pool=PoolState(
-            held_for=held_for, stopping_for=stopping_for, free=idle + max(0, maximum - slots)
-        ),
-        pause=(inf if pause is None else pause) if paused else 0.0,
+        pool=PoolState(held_for=held_for, stopping_for=stopping_for, free=idle + room),
+        pause=pause,
+        paused=pool if pause else None,
     )
+
+
+def _pause(pool: Pool | None) -> float:
+    if pool is None or pool.paused_at is None:
+        return 0.0
+    if pool.paused_until is None:
+        return inf
+    return max(0.0, (pool.paused_until - database_now()).total_seconds())
+
+
+# --- Starts ------------------------------------------------------------------------------------
+
+# From the call to the running container, by image. Not ORM: percentiles and filters.
+_STARTS = """
+SELECT
+    image,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE NOT leader) AS warm,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE leader) AS cold
+FROM (
+    SELECT image, leader, extract(epoch FROM ended_at - start_asked_at)::float8 AS seconds
+    FROM slots_deployment
+    WHERE id > (SELECT max(id) FROM slots_deployment) - %(recent)s
+    AND status = 'finished' AND start_asked_at IS NOT NULL
+) AS recent
+GROUP BY image
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypicalStart:
+    """How long a start takes with its image on the server, and with the pull of it: None if no
+    pull was seen lately."""
+
+    warm: timedelta = timedelta(seconds=TYPICAL_START)
+    cold: timedelta | None = None
+
+
+def typical_starts() -> dict[str, TypicalStart]:
+    """By image, of those that were started lately."""
+    return {
+        image: TypicalStart(
+            warm=timedelta(seconds=TYPICAL_START if warm is None else warm),
+            cold=None if cold is None else timedelta(seconds=cold),
+        )
+        for image, warm, cold in fetch_all(_STARTS, {"recent": RECENT})
+    }

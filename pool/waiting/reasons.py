@@ -1,7 +1,6 @@
 """ "Why am I waiting?", answered in words for each waiter."""
 
 from collections import Counter
-from datetime import datetime, timedelta
 
 from django.db.models.functions import Now
 
@@ -10,6 +9,7 @@ from bots.status import Platform
 from coolify.models import Budget
 from pool.capacity import current_pause, pool_sizes
 from pool.waiting.position import Place, place_in_line, places_in_line
+from pool.waiting.words import count_of, length_of, time_of
 from queues.models import QueueEntry
 from slots.models import Slot
 from slots.status import SlotStatus
@@ -44,7 +44,7 @@ def _who_is_ahead(place: Place) -> str:
     if place.position == 1:
         return "It is the next in line."
     ahead = place.position - 1
-    return f"{_count(ahead, 'bot')} {'is' if ahead == 1 else 'are'} ahead of it."
+    return f"{count_of(ahead, 'bot')} {'is' if ahead == 1 else 'are'} ahead of it."
 
 
 def _ageing(entry: QueueEntry) -> str:
@@ -53,10 +53,10 @@ def _ageing(entry: QueueEntry) -> str:
 
 
 def _what_comes_next(entry: QueueEntry, place: Place) -> str:
-    gives_up = f"it gives up at {_time(entry.timeout_at)}"
+    gives_up = f"it gives up at {time_of(entry.timeout_at)}"
     if place.wait_for_slot is None:
         return f"When that will be nobody can say; {gives_up}."
-    return f"A slot is expected in about {_duration(place.wait_for_slot)}; {gives_up}."
+    return f"A slot is expected in about {length_of(place.wait_for_slot)}; {gives_up}."
 
 
 # --- What stands in the way of all of them -----------------------------------------------------
@@ -71,7 +71,7 @@ def _pause(platform: str) -> str:
     pool = current_pause(platform)
     if pool is None:
         return ""
-    until = f"until {_time(pool.paused_until)}" if pool.paused_until else "until it is resumed"
+    until = f"until {time_of(pool.paused_until)}" if pool.paused_until else "until it is resumed"
     name = Platform(platform).label
     return f"{name} is paused by {pool.paused_by} {until}: {pool.pause_reason}."
 
@@ -89,7 +89,7 @@ def _slots(platform: str) -> str:
         )
         if counted[kind]
     ]
-    size = _count(pool_sizes()[platform], "slot")
+    size = count_of(pool_sizes()[platform], "slot")
     return f"Of at most {size}: {', '.join([f'{held} held', *others])}."
 
 
@@ -108,25 +108,9 @@ def _coolify() -> str:
     """Coolify being away frees no slots: those that stop wait for it as well."""
     budget = Budget.objects.filter(open_until__isnull=False).first()
     if budget is not None:
-        since = f" since {_time(budget.open_since)}" if budget.open_since else ""
+        since = f" since {time_of(budget.open_since)}" if budget.open_since else ""
         return f"Coolify does not answer{since}: {budget.open_reason}."
     held_back = Budget.objects.filter(paused_until__gt=Now()).first()
     if held_back is not None and held_back.paused_until is not None:
-        return f"Coolify asked for a pause until {_time(held_back.paused_until)}."
+        return f"Coolify asked for a pause until {time_of(held_back.paused_until)}."
     return ""
-
-
-# --- Words -------------------------------------------------------------------------------------
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _time(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _duration(wait: timedelta) -> str:
-    seconds = round(wait.total_seconds())
-    return f"{seconds} s" if seconds < 120 else f"{round(seconds / 60)} min"

@@ -98,11 +98,11 @@ def recent_observation(db):
 def test_a_notification_from_coolify_triggers_an_observation(recent_observation, settings, body):
     answer = Api().post(f"coolify/webhook/{settings.COOLIFY_WEBHOOK_SECRET}", body)
     assert answer.status_code == 204
-    assert Watch.objects.get().looked_at is None
+    assert Watch.objects.get().wanted_at is not None
 
 
 def test_a_notification_without_the_secret_does_nothing(recent_observation, settings):
     secret = settings.COOLIFY_WEBHOOK_SECRET
     for wrong in (secret[:-1], f"{secret}x", "ü"):
         assert Api().post(f"coolify/webhook/{wrong}").status_code == 404
-    assert Watch.objects.get().looked_at is not None
+    assert Watch.objects.get().wanted_at is None

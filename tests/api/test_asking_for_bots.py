@@ -29,6 +29,7 @@ FIELDS = {
     "startedAt",
     "lastHeartbeatAt",
     "endedAt",
+    "waitingFor",
 }
 
 

@@ -4,7 +4,7 @@ import pytest
 from django.db.models.functions import Now
 
 from bots.models import Bot, BotEvent
-from bots.status import BotStatus
+from bots.status import BotStatus, FailureCause
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error
 from slots.models import Slot
 from tests.api.conftest import Api, Assigned
@@ -32,9 +32,11 @@ def test_a_released_bots_calls_succeed_and_tell_it_to_leave(assigned, caplog):
 
 def test_a_bot_whose_first_call_comes_after_its_stop_was_requested_must_leave(db):
     late = Assigned(runs=False)
+    late.release(BotStatus.CANCELLED)
     Slot.objects.filter(pk=late.slot.pk).update(stop_asked_at=Now())
     assert late.heartbeat().json()["shouldLeave"] is True
-    assert late.status() == "DEPLOYING"
+    assert late.status() == "CANCELLED"
+    assert Slot.objects.get(pk=late.slot.pk).status == "stopping"
 
 
 def test_a_container_still_sees_its_bot_after_the_release(assigned):
@@ -61,7 +63,7 @@ def test_an_old_bots_done_does_not_release_the_next_bots_slot(assigned):
 
 def test_a_former_container_cannot_speak_for_a_bot_placed_again(slot):
     former = Assigned(runs=False)
-    handle_slot_error(former.slot, "Pull failed", actor="test")
+    handle_slot_error(former.slot, "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test")
     SlotFactory()
     now = Assigned(bot=Bot.objects.get())
     assert former.heartbeat().json() == {"shouldLeave": True}
@@ -140,8 +142,8 @@ def test_a_heartbeat_is_recorded_without_history(assigned):
     assert BotEvent.objects.count() == events
 
 
-def test_a_heartbeat_costs_one_round_trip(assigned, django_assert_num_queries):
-    with django_assert_num_queries(1):
+def test_a_heartbeat_costs_two_round_trips(assigned, django_assert_num_queries):
+    with django_assert_num_queries(2):
         assigned.heartbeat()
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from bots.moves import Outcome, move_bot
-from bots.status import BotStatus
+from bots.status import BotStatus, FailureCause
 from core.leases import acquire_lease
 from pool.assign import assign_bot_to_slot
 from pool.lifecycle import handle_slot_error, mark_slot_running
@@ -54,7 +54,7 @@ def test_release_slot_fails_the_bot_and_frees_the_slot():
 
 def test_release_slot_recovers_a_slot_in_error():
     slot = running()
-    handle_slot_error(slot, "It does not start", actor="test")
+    handle_slot_error(slot, "It does not start", cause=FailureCause.CONTAINER_FAILED, actor="test")
 
     output = run("release_slot", slot.name, "--reason", "The disk is free again")
 
@@ -97,13 +97,13 @@ def test_reconcile_prints_what_it_found_why_and_what_it_did():
     output = run("reconcile")
 
     assert f"Found    A bot that has ended holds its slot: {slot.name}" in output
-    assert f"why    Bot #{bot.pk} is DONE and still holds" in output
+    assert f"why    Bot #{bot.pk} is DONE but still holds" in output
     assert "did    Bot ended, slot released" in output
     assert "Done     1 finding\n" in output
 
 
 def test_reconcile_says_when_coolify_could_not_be_observed():
-    assert "Checked  Coolify could not be looked at" in run("reconcile")
+    assert "Checked  Coolify could not be observed" in run("reconcile")
 
 
 def test_reconcile_dry_run_changes_nothing():
@@ -120,7 +120,7 @@ def test_reconcile_dry_run_changes_nothing():
 
 def test_reconcile_says_when_another_pass_is_running():
     acquire_lease("reconciler", ttl=timedelta(minutes=1))
-    assert "Another pass is under way" in run("reconcile")
+    assert "Another pass is running" in run("reconcile")
 
 
 # --- Other commands ---

@@ -40,6 +40,9 @@ def read(**environment):
         ("MAX_POOL_SIZE", "many", "a whole number from 0 to 10000"),
         ("MAX_POOL_SIZE_ZOOM", "-1", "a whole number from 0 to 10000"),
         ("COOLIFY_RATE_LIMIT", "0", "a whole number from 1 to 100000"),
+        ("COOLIFY_CONCURRENCY", "0", "a whole number from 1 to 64"),
+        ("COOLIFY_CONCURRENCY", "65", "a whole number from 1 to 64"),
+        ("WORKERS", "0", "a whole number from 1 to 66"),
         ("DEPLOY_TIMEOUT", "25m", "milliseconds"),
         ("COOLIFY_DESCRIPTION_STYLE", "curly", "brackets or plain"),
         ("COOLIFY_API_URL", "coolify.example", "http:// or https://"),
@@ -134,6 +137,32 @@ def test_the_defaults_are_those_of_the_design():
     assert found["LOCK_TTL"] == "0:00:10"
     assert (found["LOCK_RETRY_COUNT"], found["LOCK_RETRY_DELAY"]) == ("10", "0:00:00.200000")
     assert found["LOCK_RETRY_JITTER"] == "0:00:00.100000"
+
+
+@pytest.mark.parametrize(
+    ("given", "slots_at_once", "workers"),
+    [
+        ({}, "8", "10"),
+        ({"COOLIFY_CONCURRENCY": "64"}, "64", "66"),
+        ({"COOLIFY_CONCURRENCY": "3", "WORKERS": "5"}, "3", "5"),
+        ({"WORKERS": "2"}, "8", "2"),
+    ],
+)
+def test_there_are_two_workers_more_than_slots_at_once_by_default(given, slots_at_once, workers):
+    found = read(**given)
+    assert (found["COOLIFY_CONCURRENCY"], found["WORKERS"]) == (slots_at_once, workers)
+    assert f"'workers': {workers}," in found["Q_CLUSTER"]
+
+
+@pytest.mark.parametrize(
+    ("given", "broker"),
+    [
+        ({}, "core.jobs.broker.DatabaseBroker"),
+        ({"REDIS_URL": "redis://127.0.0.1"}, "core.jobs.redis.RedisBroker"),
+    ],
+)
+def test_both_brokers_have_lanes(given, broker):
+    assert f"'broker_class': '{broker}'" in read(**given)["Q_CLUSTER"]
 
 
 def test_debug_is_off_and_time_is_utc():

@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.status import Platform
-from core.jobs.periodic import PeriodicWork
-from core.jobs.ticker import TickerLease
+from core.jobs.jobs import WORKER_HEARTBEAT
+from core.jobs.ticker import LEASE
 from dashboard.models import OperatorAction
 from pool.steering import cordon_slot
 from slots.description import wanted_description
@@ -82,8 +82,8 @@ def record_actions() -> None:
 
 
 def _processes_are_well() -> None:
-    PeriodicWork.objects.create(name="worker heartbeat", finished_at=Now())
-    TickerLease.objects.create(holder="web-1", seen_at=Now())
+    Lease.objects.create(key=WORKER_HEARTBEAT, finished_at=Now())
+    Lease.objects.create(key=LEASE, holder="web-1:7:1", expires_at=Now() + timedelta(hours=1))
 
 
 def _age_slots() -> None:

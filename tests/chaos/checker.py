@@ -4,9 +4,8 @@ Each claim is a function that yields its violations. Coolify's own lies limit wh
 of Botpool:
 
 - A bot is never in two meetings at once, whatever Coolify says.
-- A bot never has two containers at once. The exception is a container that Coolify left running
-  when it forgot the application: Botpool cannot know of it. At its first call that container
-  learns that it is unassigned, so it never joins a meeting.
+- A container that comes up after its bot was placed elsewhere asks before it joins, learns that
+  it is unassigned, and never joins a meeting.
 - A container with a bot in a meeting is removed only after the bot has ended: by its client, by
   an operator, by itself, after its heartbeat timeout, or because its container was down. A bot
   that runs and can call is never given up.
@@ -35,6 +34,7 @@ def violations(evidence: Evidence) -> list[str]:
         every_bot_has_one_request,
         every_reason_to_end_is_true,
         no_bot_in_two_places,
+        no_late_container_joined,
         no_slot_with_two_bots,
         no_container_without_assignment,
         no_live_meeting_was_stopped,
@@ -82,15 +82,17 @@ def every_reason_to_end_is_true(evidence: Evidence) -> Iterator[str]:
     for bot in evidence.bots.values():
         if bot.status == "CANCELLED" and bot.id not in clients.cancelled:
             yield _with_history(evidence, f"bot {bot.id}: no client cancelled it", bot.id)
-        by_operator = bot.failure_reason.startswith("Released by operator")
-        if by_operator and bot.slot_name not in released:
+        if bot.failure_cause == "operator" and bot.slot_name not in released:
             yield _with_history(evidence, f"bot {bot.id}: no operator released its slot", bot.id)
-        if bot.failure_reason.startswith("waited ") and _waited(evidence, bot) < bot.queue_timeout:
+        expired = bot.failure_cause == "queue_timeout"
+        if expired and _waited(evidence, bot) < bot.queue_timeout:
             yield _with_history(evidence, f"bot {bot.id} expired before its queue timeout", bot.id)
 
 
 def _waited(evidence: Evidence, bot: Bot) -> float:
-    joined = [event.at for event in evidence.events_of[bot.id] if event.to_status == "QUEUED"]
+    """Since it last joined the queue; one that got a slot at once waits for its image there."""
+    waits = ("PENDING", "QUEUED")
+    joined = [event.at for event in evidence.events_of[bot.id] if event.to_status in waits]
     return (bot.ended_at or 0.0) - joined[-1] + 0.01
 
 
@@ -101,9 +103,34 @@ def no_bot_in_two_places(evidence: Evidence) -> Iterator[str]:
     for bot_id in bots_in_two_meetings(evidence.containers):
         yield _with_history(evidence, f"bot {bot_id} was in two meetings at once", int(bot_id))
     survivors = evidence.survivors()
-    known = [each for each in evidence.containers if each["id"] not in survivors]
-    for bot_id in bots_in_two_containers(known):
+    joined = [
+        each
+        for each in evidence.containers
+        if each["id"] not in survivors and _joined_at(each) is not None
+    ]
+    for bot_id in bots_in_two_containers(joined):
         yield _with_history(evidence, f"bot {bot_id} had two containers at once", int(bot_id))
+
+
+def no_late_container_joined(evidence: Evidence) -> Iterator[str]:
+    """Once an assignment is over, its container does not join: it asks first, and is told."""
+    over: dict[tuple[str, int], float] = {}
+    names: dict[str, str] = {}
+    for each in evidence.transitions:
+        names[each.coolify_uuid] = each.slot_name
+        over.setdefault((each.slot_name, each.epoch - 1), each.at)
+    for container in evidence.containers:
+        slot = names.get(container["application_uuid"], "?")
+        ended = over.get((slot, container["epoch"]))
+        joined = _joined_at(container)
+        if ended is not None and joined is not None and joined > ended + BLINK:
+            text = f"container {container['id']} joined after its assignment was over"
+            yield _with_history(evidence, text, int(container["bot_id"]))
+
+
+def _joined_at(container: dict[str, Any]) -> float | None:
+    joins = [life["joinedAt"] for life in container["past_lives"]] + [container["joined_at"]]
+    return max((each for each in joins if each is not None), default=None)
 
 
 def no_slot_with_two_bots(evidence: Evidence) -> Iterator[str]:
@@ -179,18 +206,19 @@ def _cut_by_havoc(evidence: Evidence, container: dict[str, Any]) -> bool:
 def _may_end_a_meeting(evidence: Evidence, container: dict[str, Any], end: Event | None) -> bool:
     if end is None:
         return False
-    by_people = end.to_status == "CANCELLED" or end.reason.startswith("Released by operator")
+    cause = evidence.bots[end.bot_id].failure_cause
+    by_people = end.to_status == "CANCELLED" or cause == "operator"
     by_itself = end.actor == f"bot:{end.bot_id}"
-    silent = container["plan"].get("name") == "silent" and end.reason.startswith("Heartbeat lost")
-    was_down = len(container["past_lives"]) > 1 and end.reason.startswith("Container gone")
+    silent = container["plan"].get("name") == "silent" and cause == "heartbeat_lost"
+    was_down = len(container["past_lives"]) > 1 and cause == "container_gone"
     return by_people or by_itself or silent or was_down
 
 
 def no_living_bot_was_given_up(evidence: Evidence) -> Iterator[str]:
     """A bot whose container ran for the whole timeout does not fail for silence."""
-    windows = {"Heartbeat lost": scale.HEARTBEAT_TIMEOUT, "Container gone": CONTAINER_EVIDENCE}
+    windows = {"heartbeat_lost": scale.HEARTBEAT_TIMEOUT, "container_gone": CONTAINER_EVIDENCE}
     for bot in evidence.bots.values():
-        kind = bot.failure_reason.split(":")[0]
+        kind = bot.failure_cause
         if kind not in windows or bot.ended_at is None:
             continue
         begin, end = bot.ended_at - windows[kind], bot.ended_at

@@ -22,6 +22,7 @@ class Bot:
     status: str
     priority: int
     failure_reason: str
+    failure_cause: str
     slot_name: str
     created_at: float
     ended_at: float | None
@@ -148,7 +149,7 @@ def collect(fleet: Fleet, clients: Clients, havoc: Havoc) -> Evidence:
 
 def _bots(fleet: Fleet) -> list[Bot]:
     times = ", ".join(_SECONDS.format(name) for name in ("created_at", "ended_at", "queue_timeout"))
-    plain = "id, platform, status, priority, failure_reason, slot_name"
+    plain = "id, platform, status, priority, failure_reason, failure_cause, slot_name"
     return [Bot(*row) for row in fleet.ask(f"SELECT {plain}, {times} FROM bots_bot ORDER BY id")]
 
 

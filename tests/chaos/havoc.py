@@ -42,6 +42,8 @@ class Havoc:
     def strike(self, blows: list[Blow]) -> None:
         """Deal each blow at its time. Blows may overlap."""
         self.begin = time.monotonic()
+        self.fleet.control.add_fault("latency", seconds=scale.LATENCY)
+        self.fleet.control.add_fault("latency", seconds=2 * scale.LATENCY, probability=0.2)
         under_way: list[threading.Thread] = []
         for blow in blows:
             time.sleep(max(0.0, self.begin + blow.at - time.monotonic()))
@@ -199,6 +201,18 @@ BLOWS: dict[str, Kind] = {
     "Coolify answers 503 to stops": _answers("error", STOPS, status=503),
     "Coolify answers 429": _answers("error", ANYWHERE, status=429, retry_after=1),
     "Coolify is slow": _answers("latency", ANYWHERE, seconds=1.0),
+    "Coolify is away for long": Kind(
+        lambda havoc, blow: havoc.fault_for(6 * blow.seconds, "reset_before"), 1
+    ),
+    "single calls hang": Kind(
+        lambda havoc, blow: havoc.fault_some_times(blow, "latency", path=ANYWHERE, seconds=15.0)
+    ),
+    "the budget is exhausted": Kind(
+        lambda havoc, blow: havoc.fault_for(
+            2 * blow.seconds, "error", path=ANYWHERE, status=429, retry_after=3
+        ),
+        1,
+    ),
     "Coolify is unreachable": Kind(
         lambda havoc, blow: havoc.fault_for(2 * blow.seconds, "reset_before")
     ),

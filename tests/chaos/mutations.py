@@ -51,7 +51,7 @@ def _one(
 
 
 _LATE_RELEASE = (
-    "tests/pool/test_lifecycle.py::test_a_late_release_does_not_take_the_slot_from_its_next_bot"
+    "tests/pool/test_lifecycle.py::test_a_late_release_does_not_take_a_slot_that_is_busy_again"
 )
 _PULLED_ONCE = (
     "tests/pool/controller/test_start.py::"
@@ -64,32 +64,32 @@ MUTATIONS = (
     _one(
         "epoch check of a slot's moves",
         "slots/moves.py",
-        "WHERE id = %(slot)s AND epoch = %(epoch)s AND status",
-        "WHERE id = %(slot)s AND status",
+        "filter(pk=slot.pk, epoch=slot.epoch, status=status)",
+        "filter(pk=slot.pk, status=status)",
         _LATE_RELEASE,
         chaos_notices=True,
     ),
     _one(
         "epoch check of a bot's heartbeat",
         "pool/reports.py",
-        "AND slots_slot.epoch = %(epoch)s AND",
-        "AND",
+        '{"slot__pk": assignment.slot_id, "slot__epoch": assignment.epoch}',
+        '{"slot__pk": assignment.slot_id}',
         "tests/api/test_former_containers.py::"
         "test_a_bot_placed_again_in_the_same_slot_does_not_hear_its_former_container",
     ),
     _one(
         "advisory lock of a growing pool",
         "pool/claim.py",
-        "    return fetch_one(_LOCK_IF_ROOM, {**opening_parameters(platform), **lock}) is not None",
-        "    return lock is not None",
+        "    advisory_lock(GROW_POOL.format(platform=platform))\n",
+        "",
         "tests/pool/test_races.py::test_fifty_acquirers_on_an_empty_pool_of_twenty_make_slots_1_to_20_and_30_refusals",
         chaos_notices=True,
     ),
     _one(
         "row lock of an idle slot",
         "pool/claim.py",
-        "    FOR UPDATE SKIP LOCKED\n",
-        "",
+        "    return in_turn.select_for_update(skip_locked=skip_locked, no_key=True).first()",
+        "    return in_turn.first()",
         "tests/pool/test_races.py::test_parallel_acquirers_never_share_an_idle_slot",
     ),
     _one(
@@ -126,10 +126,9 @@ MUTATIONS = (
     _one(
         "fence of a lease",
         "core/leases.py",
-        "WHERE key = %(key)s AND fence = %(fence)s AND holder <> '' AND expires_at > "
-        "clock_timestamp()\nFOR UPDATE",
-        "WHERE key = %(key)s AND %(fence)s > 0\nFOR UPDATE",
-        f"{_LEASES}::test_whoever_lost_it_writes_nothing",
+        "if not self.row.filter(expires_at__gt=Now()).select_for_update().exists():",
+        "if not Lease.objects.filter(key=self.key).select_for_update().exists():",
+        f"{_LEASES}::test_a_process_that_lost_it_writes_nothing",
         f"{_LEASES}::test_a_holder_that_was_frozen_longer_than_its_lease_has_its_write_refused",
         chaos_notices=True,
     ),
@@ -143,7 +142,7 @@ MUTATIONS = (
     _one(
         "evidence has to last",
         "pool/reconciler/findings.py",
-        "long_enough = lasted >= sighting.lasting and finding.sightings >= sighting.looks",
+        "long_enough = lasted >= candidate.lasting and finding.sightings >= candidate.times",
         "long_enough = lasted is not None",
         f"{_CONTAINERS}::test_one_reading_of_exited_proves_nothing",
         f"{_CONTAINERS}::test_a_bot_whose_container_is_gone_fails_and_its_slot_comes_back",
@@ -162,7 +161,7 @@ MUTATIONS = (
         "    return names if is_too_many(len(names), of=slots.count()) else []",
         "    return names[:0]",
         f"{_CONTAINERS}::test_a_list_that_fails_or_lacks_too_much_touches_nothing",
-        f"{_CONTAINERS}::test_a_short_list_is_told_to_the_operator",
+        f"{_CONTAINERS}::test_a_short_list_is_reported_to_the_operator",
     ),
     _one(
         "after an outage all heartbeat timeouts start again",
@@ -174,7 +173,7 @@ MUTATIONS = (
     _one(
         "a mass repair is stopped",
         "pool/reconciler/reconcile.py",
-        "    if not is_too_many(len(touched), of=held):\n",
+        "    if not is_too_many(len(touched), of=busy):\n",
         "    if touched is not None:\n",
         "tests/pool/reconciler/test_heartbeats.py::"
         "test_silence_of_many_at_once_is_taken_for_a_fault_of_the_network",
@@ -182,7 +181,7 @@ MUTATIONS = (
     _one(
         "a start whose answer was lost is looked for",
         "pool/controller/start.py",
-        "    if deployment.start_asked_at is None or not slot.coolify_uuid:\n",
+        "    if deployment.start_asked_at is None or not context.slot.coolify_uuid:\n",
         "    if deployment.pk:\n",
         "tests/pool/controller/test_start.py::test_a_lost_answer_to_the_start_does_not_start_it_twice",
     ),
@@ -196,11 +195,74 @@ MUTATIONS = (
     ),
     _one(
         "a stop is not repeated while the container is observed gone",
-        "pool/controller/teardown.py",
-        "    return slot.seen_gone_since is None and database_now()",
-        "    return database_now()",
+        "pool/controller/stop.py",
+        "    return late and not slot.server_unreachable and slot.container_status in UP",
+        "    return late",
         "tests/pool/controller/test_stop.py::"
         "test_a_stop_is_not_repeated_while_the_container_is_seen_to_be_gone",
+    ),
+    _one(
+        "a stop is repeated only on a newer observation",
+        "pool/controller/stop.py",
+        "    late = observed_at - slot.stop_asked_at > settings.STOP_RETRY_AFTER",
+        "    late = database_now() - slot.stop_asked_at > settings.STOP_RETRY_AFTER",
+        "tests/pool/controller/test_stop.py::"
+        "test_a_stop_is_not_repeated_without_a_newer_observation_however_long_it_takes",
+    ),
+    _one(
+        "a stop is confirmed by an observation that began after it",
+        "pool/controller/stop.py",
+        " or observed_at <= slot.stop_asked_at:",
+        ":",
+        "tests/pool/controller/test_stop.py::"
+        "test_a_stop_is_believed_only_by_an_observation_that_began_after_it",
+    ),
+    _one(
+        "a bot waits for image and place no longer than it is willing to",
+        "pool/controller/start.py",
+        "    if _is_late(deployment):\n        _give_up_waiting",
+        "    if deployment.pk is None:\n        _give_up_waiting",
+        "tests/pool/controller/test_advance.py::"
+        "test_a_bot_that_waits_too_long_for_its_image_or_place_gives_up",
+    ),
+    _one(
+        "a start that is never accepted has a deadline",
+        "pool/controller/start.py",
+        '    if _is_late(deployment):\n        reason = f"Coolify did not accept',
+        '    if deployment.pk is None:\n        reason = f"Coolify did not accept',
+        "tests/pool/controller/test_advance.py::"
+        "test_a_start_that_coolify_never_accepts_ends_at_its_deadline",
+    ),
+    _one(
+        "a build place is given only to a deployment that still waits",
+        "pool/controller/places.py",
+        "        _waiting()\n        .filter(pk=deployment.pk)",
+        "        Deployment.objects.filter(pk=deployment.pk)",
+        "tests/pool/controller/test_build_places.py::"
+        "test_one_that_was_cancelled_meanwhile_gets_no_place_and_spoils_none",
+    ),
+    _one(
+        "build places are given in the order of the queue",
+        "pool/controller/places.py",
+        'order_by("turn", "id")',
+        'order_by("id")',
+        "tests/pool/controller/test_build_places.py::test_a_bot_of_better_priority_goes_first",
+    ),
+    _one(
+        "the pool grows only beside slots that are really taken",
+        "pool/claim.py",
+        "slot = _lock_idle(bot.platform, skip_locked=False)",
+        "slot = _lock_idle(bot.platform, skip_locked=True)",
+        "tests/pool/controller/test_advance.py::"
+        "test_a_locked_idle_slot_is_waited_for_before_the_pool_grows",
+    ),
+    _one(
+        "an observation writes only what has changed",
+        "pool/controller/observe.py",
+        "    if not seen:\n        return False\n",
+        '    seen["container_seen_at"] = snapshot.began_at\n',
+        "tests/pool/controller/test_advance.py::"
+        "test_an_observation_leaves_rows_alone_that_have_not_changed",
     ),
     _one(
         "one drain of a queue at a time",
@@ -213,16 +275,16 @@ MUTATIONS = (
     _one(
         "a newcomer checks the queue again once it has a slot",
         "pool/request.py",
-        "    if _somebody_is_ahead_of(bot):\n",
+        "    if _is_behind_others(bot):\n",
         "    if bot.pk is None:\n",
         "tests/pool/test_request.py::test_a_newcomer_that_was_held_up_does_not_overtake",
     ),
     _one(
-        "a run of periodic work extends its lease",
-        "core/jobs/periodic.py",
-        "                mine.update(running_until=Now() + RUN_LEASE)",
-        "                mine.exists()",
-        "tests/core/jobs/test_periodic_runs.py::"
+        "a run extends its lease",
+        "core/leases.py",
+        "                extend_lease(lease)\n",
+        "                lease.row.exists()\n",
+        "tests/core/jobs/test_job_runs.py::"
         "test_a_run_is_held_for_longer_than_its_lease_while_it_goes_on",
     ),
 )

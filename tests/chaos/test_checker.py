@@ -21,6 +21,7 @@ def bot(number=1, **fields):
         "status": "DONE",
         "priority": 100,
         "failure_reason": "",
+        "failure_cause": "",
         "slot_name": SLOT,
         "created_at": 0.0,
         "ended_at": 20.0,
@@ -112,10 +113,10 @@ def found(evidence):
     return [violation.splitlines()[0] for violation in violations(evidence)]
 
 
-def end_with(evidence, to_status, *, reason="", actor="test"):
+def end_with(evidence, to_status, *, reason="", cause="", actor="test"):
     """Let bot 1 be stopped in its call at 20 s."""
     evidence.events[-1] = event(20.0, to_status, reason=reason, actor=actor)
-    evidence.bots[1] = bot(status=to_status, failure_reason=reason)
+    evidence.bots[1] = bot(status=to_status, failure_reason=reason, failure_cause=cause)
     life = {"endedAt": 20.5, "reason": "stopped", "reported": "IN_CALL"}
     evidence.containers = [container(life=life)]
 
@@ -161,6 +162,20 @@ def test_a_container_that_coolify_forgot_is_allowed(evidence):
     assert "bot 1 had two containers at once" not in found(evidence)
 
 
+def test_a_late_container_that_did_not_join_is_allowed(evidence):
+    """It came up after its bot was placed elsewhere, asked, and left."""
+    late = container(id=2, application_uuid="application-2", joined_at=None)
+    late["past_lives"][0]["joinedAt"] = None
+    evidence.containers.append(late)
+    assert "bot 1 had two containers at once" not in found(evidence)
+
+
+def test_it_finds_a_container_that_joined_after_its_assignment_was_over(evidence):
+    evidence.containers[0]["past_lives"][0]["joinedAt"] = 25.0
+    evidence.transitions[-1] = transition(20.0, "deploying", "stopping", epoch=2)
+    assert "container 1 joined after its assignment was over" in found(evidence)
+
+
 def test_it_finds_a_slot_that_was_assigned_while_it_was_held(evidence):
     evidence.transitions.insert(1, transition(10.0, "busy", "deploying", number=2, epoch=2))
     assert found(evidence) == [f"{SLOT} was assigned while it was held:"]
@@ -173,7 +188,7 @@ def test_it_finds_a_container_without_an_assignment(evidence):
 
 
 def test_it_finds_a_meeting_that_was_stopped_without_a_reason(evidence):
-    end_with(evidence, "FAILED", reason="The deployment took longer than it may")
+    end_with(evidence, "FAILED", reason="The deployment took too long")
     assert found(evidence) == ["the meeting of bot 1 was stopped"]
 
 
@@ -189,12 +204,12 @@ def test_it_finds_a_cancellation_without_a_request(evidence):
 
 
 def test_it_finds_a_running_bot_that_was_given_up(evidence):
-    end_with(evidence, "FAILED", reason="Heartbeat lost: last heartbeat …")
+    end_with(evidence, "FAILED", reason="Heartbeat lost", cause="heartbeat_lost")
     assert "bot 1 was running and was given up" in found(evidence)
 
 
 def test_a_silent_bot_may_be_given_up(evidence):
-    end_with(evidence, "FAILED", reason="Heartbeat lost: last heartbeat …")
+    end_with(evidence, "FAILED", reason="Heartbeat lost", cause="heartbeat_lost")
     evidence.containers[0]["plan"] = {"name": "silent"}
     assert found(evidence) == []
 

@@ -14,6 +14,7 @@ from django.db import connection
 
 from core.clock import database_now
 from core.leases import (
+    WAKE_CHANNEL,
     LeaseLost,
     LeaseNotAcquired,
     acquire_lease,
@@ -26,6 +27,7 @@ from slots.locks import with_status_lock
 from slots.models import Lease, Slot
 from tests.concurrency import at_once
 from tests.factories import SlotFactory
+from tests.notices import listening
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,10 +59,10 @@ def test_of_many_at_once_one_gets_it():
     results = at_once([lambda: acquire_lease(KEY, ttl=LONG, tries=1) for _ in range(8)])
     refused = [each for each in results if isinstance(each, LeaseNotAcquired)]
     assert len(refused) == 7
-    assert row().refusals == 7
+    assert row().fence == 1
 
 
-def test_whoever_waits_gets_it_when_it_is_given_back(settings, monkeypatch):
+def test_a_waiting_process_gets_it_when_it_is_given_back(settings, monkeypatch):
     settings.LOCK_RETRY_COUNT = 1000
     first = acquire_lease(KEY, ttl=LONG)
     pause, somebody_waits = time.sleep, threading.Event()
@@ -85,10 +87,22 @@ def test_it_gives_up_after_its_tries_and_counts_that(settings, monkeypatch):
     pauses = []
     monkeypatch.setattr("core.leases.time.sleep", pauses.append)
     acquire_lease(KEY, ttl=LONG)
-    with pytest.raises(LeaseNotAcquired):
-        acquire_lease(KEY, ttl=LONG)
+    with pytest.raises(LeaseNotAcquired), holding_lease(KEY, ttl=LONG):
+        pass
     assert len(pauses) == 10
     assert row().refusals == 1
+
+
+def test_counting_a_refusal_does_not_wait_for_the_row():
+    with acquire_lease(KEY, ttl=LONG).fenced():
+
+        def try_it():
+            with holding_lease(KEY, ttl=LONG, tries=1):
+                pass
+
+        [refused] = at_once([try_it])
+        assert isinstance(refused, LeaseNotAcquired)
+    assert row().refusals == 0
 
 
 def test_the_pauses_are_as_set_give_or_take_the_jitter(settings, monkeypatch):
@@ -134,6 +148,60 @@ def test_the_longest_hold_is_kept():
     assert row().longest_hold == longest >= timedelta(seconds=0.1)
 
 
+# --- For a queued task ---
+
+
+def test_it_is_taken_for_a_task_only_if_one_is_queued():
+    with pytest.raises(LeaseNotAcquired):
+        acquire_lease(KEY, ttl=LONG, tries=1, if_asked=True)
+    assert not Lease.objects.exists()
+    Lease.objects.create(key=KEY)
+    with pytest.raises(LeaseNotAcquired):
+        acquire_lease(KEY, ttl=LONG, tries=1, if_asked=True)
+
+
+def test_taking_it_for_a_task_takes_the_task():
+    Lease.objects.create(key=KEY, asked_at=database_now())
+    assert acquire_lease(KEY, ttl=LONG, tries=1, if_asked=True)
+    assert row().asked_at is None
+
+
+def test_taking_it_for_something_else_leaves_the_task():
+    Lease.objects.create(key=KEY, asked_at=database_now())
+    release_lease(acquire_lease(KEY, ttl=LONG))
+    assert row().asked_at is not None
+
+
+def test_a_job_that_is_woken_meanwhile_is_due_when_it_is_given_back():
+    lease = acquire_lease(KEY, ttl=LONG)
+    Lease.objects.update(wanted=True)
+    with listening(WAKE_CHANNEL) as notices:
+        release_lease(lease)
+        assert notices() == [KEY]
+    assert row().due_at <= database_now()
+    assert not row().wanted
+
+
+def test_a_job_that_is_not_woken_keeps_its_due_time():
+    due_at = database_now() + LONG
+    Lease.objects.create(key=KEY, due_at=due_at)
+    with listening(WAKE_CHANNEL) as notices:
+        release_lease(acquire_lease(KEY, ttl=LONG))
+        assert notices() == []
+    assert row().due_at == due_at
+
+
+def test_a_process_that_lost_it_wakes_no_job_when_it_gives_it_back():
+    late = acquire_lease(KEY, ttl=SHORT)
+    wait_for_expiry()
+    acquire_lease(KEY, ttl=LONG, tries=1)
+    Lease.objects.update(wanted=True)
+    with listening(WAKE_CHANNEL) as notices:
+        release_lease(late)
+        assert notices() == []
+    assert row().wanted
+
+
 # --- Expiry, by the database's clock ---
 
 
@@ -145,7 +213,7 @@ def test_after_its_expiry_another_takes_over_and_the_fence_rises():
     assert row().takeovers == 1
 
 
-def test_before_its_expiry_nobody_takes_over():
+def test_before_its_expiry_no_process_takes_over():
     acquire_lease(KEY, ttl=LONG)
     with pytest.raises(LeaseNotAcquired):
         acquire_lease(KEY, ttl=LONG, tries=3)
@@ -183,7 +251,7 @@ def test_one_that_is_extended_lasts_longer():
 # --- The fence ---
 
 
-def test_whoever_lost_it_writes_nothing():
+def test_a_process_that_lost_it_writes_nothing():
     slot = SlotFactory()
     late = acquire_lease(KEY, ttl=SHORT)
     wait_for_expiry()
@@ -194,19 +262,19 @@ def test_whoever_lost_it_writes_nothing():
     assert slot.error == ""
 
 
-def test_an_expired_lease_is_lost_even_if_nobody_has_taken_it():
+def test_an_expired_lease_is_lost_even_if_no_process_has_taken_it():
     late = acquire_lease(KEY, ttl=SHORT)
     wait_for_expiry()
     with pytest.raises(LeaseLost), late.fenced():
         pass
 
 
-def test_nobody_takes_it_over_during_a_fenced_write():
-    holder = acquire_lease(KEY, ttl=timedelta(seconds=3))  # time enough to begin the write
+def test_no_process_takes_it_over_during_a_fenced_write():
+    holder = acquire_lease(KEY, ttl=timedelta(seconds=3))  # enough time to begin the write
     with holder.fenced():
         wait_for_expiry()
         [refused] = at_once([lambda: acquire_lease(KEY, ttl=LONG, tries=1)])
-        assert isinstance(refused, LeaseNotAcquired)  # and nobody was kept waiting
+        assert isinstance(refused, LeaseNotAcquired)  # without waiting
     assert acquire_lease(KEY, ttl=LONG, tries=1).fence == holder.fence + 1
 
 
@@ -234,14 +302,14 @@ def test_an_operator_can_break_it_and_the_holder_finds_out():
     with pytest.raises(LeaseLost), holder.fenced():
         pass
     assert acquire_lease(KEY, ttl=LONG, tries=1).fence > holder.fence
-    assert not break_lease("nobody's")
+    assert not break_lease("unused")
 
 
 # --- Processes ---
 
 
 def count_up(rounds):
-    """Adds to a number under the lease, in the worst way: read, pause, write."""
+    """Add to a number under the lease, in the worst way: read, pause, write."""
     for _ in range(rounds):
         with holding_lease(KEY, ttl=LONG, tries=100_000):
             slot = Slot.objects.get()
@@ -269,7 +337,7 @@ def test_work_of_many_processes_under_one_lease_never_overlaps():
 
 
 def freeze_and_write(frozen, outcome):
-    """Takes the lease and is stopped by the system; writes when it is woken up."""
+    """Take the lease, be frozen, and write after waking up."""
     with pytest.raises(LeaseLost), holding_lease(KEY, ttl=timedelta(milliseconds=300)) as lease:
         frozen.set()
         os.kill(os.getpid(), signal.SIGSTOP)

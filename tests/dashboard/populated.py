@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from bots.moves import Outcome
-from bots.status import BotStatus, FailureKind, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from dashboard.models import PoolSample
 from pool.lifecycle import (
     confirm_slot_stopped,
@@ -33,7 +33,7 @@ def run(bot):
     slot = get_slot_for_bot(bot)
     Slot.objects.filter(pk=slot.pk).update(coolify_uuid=f"app-{slot.pk}")
     slot.refresh_from_db()
-    assert mark_slot_running(slot, reason="The container runs", actor="watch")
+    assert mark_slot_running(slot, reason="The container is running", actor="watch")
     bot.refresh_from_db()
     return slot
 
@@ -47,11 +47,17 @@ def finish(bot):
 
 def fail(bot):
     slot = get_slot_for_bot(bot)
-    assert handle_slot_error(slot, "Container crashed", actor="watch", place_again=False)
+    assert handle_slot_error(
+        slot,
+        "Container crashed",
+        cause=FailureCause.CONTAINER_FAILED,
+        actor="watch",
+        place_again=False,
+    )
 
 
 def stop(bot):
-    outcome = Outcome(BotStatus.FAILED, "No heartbeat", "reconciler", FailureKind.INFRASTRUCTURE)
+    outcome = Outcome(BotStatus.FAILED, "No heartbeat", "reconciler", FailureCause.CONTAINER_GONE)
     release_bot_from_slot(get_slot_for_bot(bot), outcome)
 
 

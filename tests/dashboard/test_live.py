@@ -10,7 +10,7 @@ from django.db.models import F
 from botpool.telemetry.samples import sample_pools
 from bots.models import Bot
 from bots.moves import Outcome
-from bots.status import BotStatus
+from bots.status import BotStatus, FailureCause
 from core.clock import database_now
 from core.leases import acquire_lease
 from dashboard import unchanged
@@ -41,7 +41,7 @@ def ask_again(client, page, version):
 @pytest.mark.parametrize("page", PAGES)
 def test_it_answers_204_while_nothing_has_changed(viewer, page, monkeypatch):
     monkeypatch.setattr(
-        "dashboard.queue.ESTIMATES_HOLD_FOR", 1e12
+        "dashboard.live.ESTIMATES_HOLD_FOR", 1e12
     )  # a new estimate would be a change
     populate(4)
     version = shown_version(viewer.get(page).text)
@@ -55,7 +55,9 @@ def test_the_wait_of_a_bot_that_lost_its_slot_starts_again(viewer, page, setting
     time_passes(bot, minutes=4)
     SlotFactory()
     sweep_queue()
-    assert handle_slot_error(get_slot_for_bot(bot), "It failed", actor="test")
+    assert handle_slot_error(
+        get_slot_for_bot(bot), "It failed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    )
     bot.refresh_from_db()
     shown = viewer.get(page).text
     assert age(bot.status_since) in shown

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from bots.models import Bot, BotEvent
-from bots.status import BotStatus
+from bots.status import BotStatus, FailureCause
 from core.clock import database_now
 from slots.models import Deployment, Slot
 from tests.factories import BotFactory
@@ -32,7 +32,7 @@ def an_ended_bot(
     steps += [(_S.DEPLOYING, _S.JOINING_CALL, started), (_S.JOINING_CALL, ended_as, 60.0)]
     now = database_now()
     if ended_as == _S.FAILED:
-        fields = {"failure_reason": "test", **fields}
+        fields = {"failure_reason": "test", "failure_cause": FailureCause.UNKNOWN, **fields}
     bot = BotFactory(
         status=ended_as, previous_status=_S.JOINING_CALL, ended_at=now, created_at=now, **fields
     )

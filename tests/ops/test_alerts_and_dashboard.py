@@ -14,7 +14,6 @@ from botpool.schedule import WORKS
 from botpool.telemetry.counters import count_history
 from coolify.client.calls import CallClass
 from coolify.models import CallCount
-from core.jobs.periodic import PeriodicWork
 from slots.finding import Finding, FindingKind
 from slots.models import Lease, SlotTransition
 from tests.factories import SlotFactory
@@ -69,7 +68,7 @@ def samples(client) -> dict[str, set[str]]:
     Lease.objects.create(key="slot:1")
     CallCount.objects.create(call_class="urgent", name="start", outcome="granted", total=1)
     for work in WORKS:
-        PeriodicWork.objects.create(name=work.name, finished_at=bot.ended_at)
+        Lease.objects.create(key=work.name, finished_at=bot.ended_at)
     time_passes()
     count_history()
     found: dict[str, set[str]] = {}

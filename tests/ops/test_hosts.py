@@ -48,7 +48,7 @@ def node_on(place: Host, pool: Cluster, postgres_port: int):
 
 
 def leading(hosts: list[tuple[Host, Node]], pool: Cluster) -> tuple[Host, Node]:
-    holder = str(pool.ask("SELECT holder FROM botpool_tickerlease"))
+    holder = str(pool.ask("SELECT holder FROM slots_lease WHERE key = 'ticker'"))
     pid = int(holder.split(":")[1])
     return next(
         (place, node) for place, node in hosts if pid in [started.pid for started in node.started]

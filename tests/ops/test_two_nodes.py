@@ -16,7 +16,7 @@ CONNECTIONS_OF_A_NODE = 13
 
 def leading(nodes: list[Node], pool: Cluster) -> Node:
     """The node with the leading ticker, whose loss hurts most."""
-    holder = str(pool.ask("SELECT holder FROM botpool_tickerlease"))
+    holder = str(pool.ask("SELECT holder FROM slots_lease WHERE key = 'ticker'"))
     pid = int(holder.split(":")[1])
     return next(node for node in nodes if pid in [child.pid for child in node.started])
 

@@ -1,6 +1,6 @@
 """What went wrong in systems like ours, and the tests that show that it does not happen here.
 
-Cases that no other test proves have one in test_cases_on_simulator.py, named after them.
+Cases that no other test covers have one in test_cases_on_simulator.py, named after them.
 """
 
 import re
@@ -22,7 +22,7 @@ SLOTS = {
         f"{HERE}::test_stop_and_delete_answered_404",
     ],
     "The uuid of the application was kept in two tables": [
-        "api/test_bots_calling_back.py::test_an_old_container_never_sees_the_bot_that_came_after",
+        "api/test_bots_calling_back.py::test_an_old_container_never_sees_the_next_bot",
         "slots/test_constraints.py::test_two_slots_with_one_application",
     ],
     "Two releases of one bot": [
@@ -93,12 +93,12 @@ RECONCILING = {
     ],
     "A periodic pass was still running": [
         "pool/reconciler/test_row_checks.py::test_only_one_pass_runs_at_a_time",
-        "core/jobs/test_periodic.py::test_of_many_workers_at_once_one_runs_it",
+        "core/jobs/test_jobs.py::test_of_many_workers_at_once_one_runs_it",
     ],
     "A worker missed one heartbeat": [
         "core/test_leases.py::test_a_holder_that_was_frozen_longer_than_its_lease_has_its_write",
         "pool/controller/test_killed_workers.py::test_killed_workers_lose_and_double_no_bot",
-        "api/test_bots_calling_back.py::test_an_old_bots_done_does_not_release_the_slot_of_the",
+        "api/test_bots_calling_back.py::test_an_old_bots_done_does_not_release_the_next_bots_slot",
     ],
 }
 CASES = {

@@ -1,4 +1,4 @@
-"""Cases from other systems that are proved here only; test_cases.py lists them all."""
+"""Cases from other systems that only these tests cover; test_cases.py lists them all."""
 
 from datetime import timedelta
 
@@ -19,12 +19,12 @@ CANCELLED = Outcome(BotStatus.CANCELLED, "Not needed", "client")
 
 @pytest.fixture(autouse=True)
 def patience(pool, settings):
-    """A bot whose container is not brought down within this fails: a busy machine needs longer."""
+    """A bot whose container does not stop within this time fails: a busy machine needs longer."""
     settings.DEPLOY_GRACE_PERIOD = timedelta(seconds=20)
 
 
 def used_slot(pool):
-    """An idle slot whose application has run a bot and is `exited` since."""
+    """An idle slot whose application has run a bot and is now `exited`."""
     bot = pool.request(meetingSeconds=1)
     pool.until(lambda: pool.count([bot], BotStatus.DONE) and pool.all_idle())
     return Slot.objects.get()
@@ -43,7 +43,7 @@ def test_the_slot_said_busy_at_once(pool):
     slot = Slot.objects.get()
     assert (slot.status, slot.container_status) == ("deploying", "DEPLOYING")
     assert Bot.objects.get(pk=bot.pk).status == "DEPLOYING"
-    assert Deployment.objects.get(bot=bot).condemned == ""
+    assert Deployment.objects.get(bot=bot).failure_cause == ""
 
 
 def test_stop_and_delete_answered_404(pool):
@@ -90,7 +90,7 @@ def test_the_lock_was_held_although_the_image_had_long_been_cached(pool):
 
 
 def test_four_hung_deployments_blocked_every_other_one(pool, settings):
-    """… for two hours. They are given up after their time, and their places are free again."""
+    """… for two hours. Here they time out, and their build places are free again."""
     settings.DEPLOY_TIMEOUT = timedelta(seconds=6)
     pool.control.warm_image(settings.BOT_IMAGES[Platform.GOOGLE_MEET])
     used_slot(pool)
@@ -103,7 +103,7 @@ def test_four_hung_deployments_blocked_every_other_one(pool, settings):
 
 @pytest.mark.parametrize("pool", [{"concurrent_builds": 1, "start_seconds": 1000.0}], indirect=True)
 def test_waiting_time_in_the_queue_was_counted_against_the_limit(pool, settings):
-    """Nine starts of a second, one after the other, and none may take more than 8 s."""
+    """Nine starts of one second each, one after the other; none may take more than 8 s."""
     settings.DEPLOY_TIMEOUT = timedelta(seconds=8)
     pool.control.warm_image(settings.BOT_IMAGES[Platform.GOOGLE_MEET])
     bots = [pool.request() for _ in range(9)]

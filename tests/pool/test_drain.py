@@ -6,9 +6,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from bots.moves import Outcome
-from bots.status import BotStatus, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from pool import drain as drain_module
-from pool.capacity import opening_parameters
 from pool.drain import drain, drain_all
 from pool.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
 from queues.models import QueueEntry
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 MEET = Platform.GOOGLE_MEET
 
 
-def test_the_slot_that_one_gives_back_goes_to_the_next_in_line(settings):
+def test_a_slot_that_is_given_back_goes_to_the_next_in_line(settings):
     pool_of(settings, 1)
     holder, first, second = ask(), ask(), ask()
     leave(holder)
@@ -39,7 +38,7 @@ def test_the_order_is_priority_then_time(settings):
     assert served_in_order() == [urgent.pk, normal.pk, equal.pk, late.pk]
 
 
-def test_nobody_is_served_without_a_slot(settings):
+def test_no_waiter_is_served_without_a_slot(settings):
     pool_of(settings, 0)
     bot = ask()
     assert drain(MEET) == []
@@ -53,7 +52,7 @@ def test_it_says_which_slots_it_gave(settings):
     assert drain(MEET) == [slot]
 
 
-def test_a_drain_serves_all_for_whom_there_is_a_slot_however_many(settings):
+def test_a_drain_gives_out_every_free_slot(settings):
     pool_of(settings, 0)
     bots = [ask() for _ in range(25)]
     SlotFactory.create_batch(23)
@@ -68,7 +67,7 @@ def test_a_larger_pool_lets_waiters_in(settings):
     assert [slot.name for slot in drain(MEET)] == ["pool-google-meet-001"]
 
 
-def test_a_cordoned_slot_is_given_to_nobody(settings):
+def test_a_cordoned_slot_is_not_given_to_a_waiter(settings):
     pool_of(settings, 0)
     ask()
     SlotFactory(cordoned=True)
@@ -95,19 +94,25 @@ def test_one_platform_does_not_hold_up_another(settings):
 def test_a_bot_that_lost_its_slot_goes_back_to_the_place_it_came_from(settings):
     pool_of(settings, 1)
     unlucky, waiter = ask(), ask()
-    handle_slot_error(get_slot_for_bot(unlucky), "Pull failed", actor="test")
+    handle_slot_error(
+        get_slot_for_bot(unlucky), "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    )
     assert line() == [unlucky, waiter]
     SlotFactory(number=2)
     drain(MEET)
     assert statuses(unlucky, waiter) == ["DEPLOYING", "QUEUED"]
-    handle_slot_error(get_slot_for_bot(unlucky), "Pull failed", actor="test")
+    handle_slot_error(
+        get_slot_for_bot(unlucky), "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    )
     assert line() == [unlucky, waiter]
 
 
 def test_a_bot_that_lost_its_slot_is_placed_again_at_once_if_another_is_free(settings):
     pool_of(settings, 2)
     unlucky = ask()
-    handle_slot_error(get_slot_for_bot(unlucky), "Pull failed", actor="test")
+    handle_slot_error(
+        get_slot_for_bot(unlucky), "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    )
     unlucky.refresh_from_db()
     assert (unlucky.status, unlucky.slot_name) == ("DEPLOYING", "pool-google-meet-002")
 
@@ -115,7 +120,9 @@ def test_a_bot_that_lost_its_slot_is_placed_again_at_once_if_another_is_free(set
 def test_a_bot_that_lost_its_slot_has_its_whole_time_to_wait_again(settings):
     pool_of(settings, 1)
     unlucky = ask(queue_timeout=timedelta(minutes=4))
-    handle_slot_error(get_slot_for_bot(unlucky), "Pull failed", actor="test")
+    handle_slot_error(
+        get_slot_for_bot(unlucky), "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    )
     entry = QueueEntry.objects.get(bot=unlucky)
     put_back = unlucky.events.latest("id").at
     assert abs(entry.timeout_at - put_back - timedelta(minutes=4)) < timedelta(seconds=5)
@@ -131,29 +138,26 @@ def test_a_cancelled_waiter_leaves_the_line_and_is_never_served(settings):
     assert broken_rules() == []
 
 
-def test_a_look_that_finds_nothing_to_do_is_one_query(settings):
+def test_a_drain_without_waiters_is_one_query(settings):
     pool_of(settings, 0)
-    ask()
     with CaptureQueriesContext(connection) as queries:
         drain(MEET)
     assert len(queries) == 1
 
 
-def test_the_assignment_is_told_with_its_reason(settings):
+def test_the_assignment_is_recorded_with_its_reason(settings):
     pool_of(settings, 0)
     bot = ask()
     SlotFactory()
     drain(MEET)
-    told = bot.events.latest("id")
-    assert (told.from_status, told.to_status) == ("QUEUED", "DEPLOYING")
-    assert (told.reason, told.actor) == ("Its turn in the queue", "queue")
+    entry = bot.events.latest("id")
+    assert (entry.from_status, entry.to_status) == ("QUEUED", "DEPLOYING")
+    assert (entry.reason, entry.actor) == ("Its turn in the queue", "queue")
 
 
-def rows_read(statement, parameters):
-    """The most rows that any step of the statement's plan touched."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
-        plan = json.loads(json.dumps(cursor.fetchone()[0]))[0]["Plan"]
+def rows_read(rows):
+    """The most rows that any step of the query plan read."""
+    plan = json.loads(rows.explain(format="json", analyze=True))[0]["Plan"]
     return max(_rows_of(plan))
 
 
@@ -171,6 +175,6 @@ def test_a_drain_reads_the_front_of_the_line_however_long_it_is(settings, analyz
     if analyzed:
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE bots_bot, queues_queueentry")
-    parameters = {**opening_parameters(MEET), "front": drain_module.FRONT}
-    assert rows_read(drain_module._HEAD, parameters) <= drain_module.FRONT
-    assert rows_read(drain_module._WORTH_A_TRY, opening_parameters(MEET)) <= drain_module.FRONT
+    front = drain_module._waiting(MEET).values_list("bot_id", flat=True)[: drain_module.FRONT]
+    assert rows_read(front) <= drain_module.FRONT
+    assert rows_read(drain_module._waiting(MEET)[:1]) <= 1

@@ -27,7 +27,7 @@ CANCELLED = Outcome(BotStatus.CANCELLED, "Not needed", "client")
 
 
 def two_drains_of_one_slot(monkeypatch):
-    """The first drain has the head of the line in hand when the second comes."""
+    """The first drain has locked the head of the line when the second one comes."""
     has_the_head, other_is_done = threading.Event(), threading.Event()
     assign = drain_module.assign_bot_to_slot
 
@@ -64,7 +64,7 @@ def test_without_the_lock_the_second_in_line_gets_it(settings, monkeypatch):
 
 
 def test_a_slot_that_comes_free_behind_a_drains_back_is_not_missed(settings, monkeypatch):
-    """One drain has looked and found nothing, and has not committed; then a slot comes free."""
+    """One drain has found nothing and has not committed; then a slot comes free."""
     monkeypatch.setattr(drain_module, "PATIENCE", timedelta(seconds=60))
     monkeypatch.setattr(drain_module, "_worth_a_try", lambda platform: True)
     pool_of(settings, 1)
@@ -83,7 +83,7 @@ def test_a_slot_that_comes_free_behind_a_drains_back_is_not_missed(settings, mon
 
     def free_the_slot():
         assert found_nothing.wait(60)
-        # The drain that follows has to wait for the first: let that go on once this one is here.
+        # The drain that follows waits for the first one: let that one continue a little later.
         threading.Timer(0.3, slot_is_free.set).start()
         leave(holder)
 
@@ -91,7 +91,7 @@ def test_a_slot_that_comes_free_behind_a_drains_back_is_not_missed(settings, mon
     assert status_of(waiter) == "DEPLOYING"
 
 
-def test_a_drain_that_is_stuck_holds_nobody_up_for_long(settings, monkeypatch):
+def test_a_stuck_drain_holds_others_up_only_for_a_moment(settings, monkeypatch):
     monkeypatch.setattr(drain_module, "PATIENCE", timedelta(milliseconds=50))
     pool_of(settings, 0)
     waiter = ask()
@@ -141,7 +141,7 @@ def test_many_drains_at_once_serve_each_once_and_in_order(settings):
 
 
 def storm(seed):
-    """One user of the pool who does all that can be done, in any order."""
+    """One user of the pool who does everything possible, in any order."""
     rng = random.Random(seed)
 
     def come():
@@ -165,7 +165,7 @@ def storm(seed):
         rng.choice((come, come, come, come_in_a_hurry, go, go, cancel, sweep_queue))()
 
 
-def test_a_storm_of_all_at_once_loses_nobody_and_strands_nobody(settings):
+def test_a_storm_of_all_at_once_loses_and_strands_no_bot(settings):
     pool_of(settings, 5)
     results = at_once([lambda seed=seed: storm(seed) for seed in range(8)])
     assert results == [None] * 8

@@ -1,7 +1,7 @@
 import pytest
 
 from bots.moves import Outcome
-from bots.status import BotStatus, FailureKind, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from pool.assign import BotIsNotWaiting, assign_bot_to_slot
 from pool.lifecycle import (
     MoveNotAllowed,
@@ -94,7 +94,7 @@ def test_a_pool_that_was_made_smaller_does_not_grow_into_its_gaps(settings):
     assert assign(BotFactory()) is None
 
 
-def test_an_assignment_raises_the_epoch_and_is_told_by_both_histories():
+def test_an_assignment_raises_the_epoch_and_is_in_both_histories():
     SlotFactory(number=7, epoch=4)
     bot = BotFactory(correlation_id="c-1")
     slot = assign(bot)
@@ -103,11 +103,15 @@ def test_an_assignment_raises_the_epoch_and_is_told_by_both_histories():
     assert (bot.status, bot.placements, bot.slot_name) == ("DEPLOYING", 1, slot.name)
     assert bot.coolify_service_uuid == slot.coolify_uuid
 
-    told = SlotTransition.objects.get()
-    assert (told.from_status, told.to_status, told.reason) == ("idle", "deploying", "Bot requested")
-    assert (told.bot_id, told.epoch, told.actor) == (bot.pk, 5, "test")
-    assert (told.coolify_uuid, told.correlation_id) == (slot.coolify_uuid, "c-1")
-    assert told.lasted.total_seconds() >= 0
+    entry = SlotTransition.objects.get()
+    assert (entry.from_status, entry.to_status, entry.reason) == (
+        "idle",
+        "deploying",
+        "Bot requested",
+    )
+    assert (entry.bot_id, entry.epoch, entry.actor) == (bot.pk, 5, "test")
+    assert (entry.coolify_uuid, entry.correlation_id) == (slot.coolify_uuid, "c-1")
+    assert entry.lasted.total_seconds() >= 0
     event = bot.events.get()
     assert (event.from_status, event.to_status, event.epoch) == ("PENDING", "DEPLOYING", 5)
 
@@ -149,8 +153,8 @@ def test_a_release_ends_the_bot_and_leaves_the_slot_stopping():
     assert (slot.status, slot.assigned_bot_id, slot.epoch) == ("stopping", None, 2)
     assert slot.last_released_at is not None
     assert (bot.status, bot.slot_name) == (BotStatus.DONE, slot.name)
-    told = slot.transitions.latest("id")
-    assert (told.from_status, told.to_status, told.bot_id) == ("busy", "stopping", bot.pk)
+    entry = slot.transitions.latest("id")
+    assert (entry.from_status, entry.to_status, entry.bot_id) == ("busy", "stopping", bot.pk)
 
 
 def test_a_stopped_slot_is_idle_and_serves_the_next_bot():
@@ -179,13 +183,25 @@ def test_a_late_release_does_not_take_the_slot_from_its_next_bot():
     assert get_slot_for_bot(newcomer).status == "deploying"
 
 
+def test_a_late_release_does_not_take_a_slot_that_is_busy_again():
+    old = running(BotFactory())
+    release_bot_from_slot(old, DONE)
+    confirm_slot_stopped(Slot.objects.get(), reason="Container gone", actor="test")
+    newcomer = BotFactory()
+    running(newcomer)
+    assert not release_bot_from_slot(old, DONE)
+    assert get_slot_for_bot(newcomer).status == "busy"
+
+
 def test_a_late_error_of_the_last_bot_does_not_hit_the_next_one():
     old = running(BotFactory())
     release_bot_from_slot(old, DONE)
     confirm_slot_stopped(Slot.objects.get(), reason="Container gone", actor="test")
     newcomer = BotFactory()
     assign(newcomer)
-    assert not handle_slot_error(old, "Container crashed", actor="test")
+    assert not handle_slot_error(
+        old, "Container crashed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    )
     newcomer.refresh_from_db()
     assert (newcomer.status, get_slot_for_bot(newcomer).status) == ("DEPLOYING", "deploying")
 
@@ -203,7 +219,7 @@ def test_a_release_never_changes_the_result_of_a_bot_that_has_ended():
     bot = BotFactory()
     slot = running(bot)
     end_bot(bot, DONE)
-    failed = Outcome(BotStatus.FAILED, "Stop failed", "test", FailureKind.INFRASTRUCTURE)
+    failed = Outcome(BotStatus.FAILED, "Stop failed", "test", FailureCause.CONTAINER_GONE)
     assert not release_bot_from_slot(slot, failed)
     bot.refresh_from_db()
     assert bot.status == BotStatus.DONE
@@ -237,7 +253,7 @@ def test_ending_a_bot_twice_changes_nothing_the_second_time():
 def test_an_error_before_the_bot_ran_puts_it_back_in_line_where_it_was():
     bot = BotFactory()
     slot = assign(bot)
-    assert handle_slot_error(slot, "Pull failed", actor="test")
+    assert handle_slot_error(slot, "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test")
     slot.refresh_from_db()
     bot.refresh_from_db()
     assert (slot.status, slot.error, slot.epoch) == ("error", "Pull failed", 2)
@@ -249,7 +265,10 @@ def test_a_bot_is_placed_again_only_as_often_as_is_set(settings):
     settings.MAX_PLACEMENTS = 2
     bot = BotFactory()
     for _ in range(2):
-        handle_slot_error(assign(bot), "Pull failed", actor="test")
+        bot.refresh_from_db()
+        handle_slot_error(
+            assign(bot), "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+        )
     bot.refresh_from_db()
     assert (bot.status, bot.failure_kind) == ("FAILED", "infrastructure")
     assert bot.failure_reason == "Pull failed"
@@ -258,21 +277,29 @@ def test_a_bot_is_placed_again_only_as_often_as_is_set(settings):
 
 def test_an_error_while_the_bot_ran_fails_it():
     bot = BotFactory()
-    handle_slot_error(running(bot), "Container crashed", actor="test")
+    handle_slot_error(
+        running(bot), "Container crashed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    )
     bot.refresh_from_db()
     assert (bot.status, bot.failure_reason) == ("FAILED", "Container crashed")
 
 
 def test_an_error_with_recreate_stops_the_slot_for_a_new_application():
     slot = assign(BotFactory())
-    handle_slot_error(slot, "Stuck for 30 minutes", actor="test", recreate=True)
+    handle_slot_error(
+        slot,
+        "Stuck for 30 minutes",
+        cause=FailureCause.CONTAINER_FAILED,
+        actor="test",
+        recreate=True,
+    )
     slot.refresh_from_db()
     assert (slot.status, slot.recreate) == ("stopping", True)
 
 
 def test_a_recovered_slot_counts_its_attempts_and_forgets_them_when_it_runs():
     slot = assign(BotFactory())
-    handle_slot_error(slot, "Pull failed", actor="test")
+    handle_slot_error(slot, "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test")
     slot.refresh_from_db()
     assert recover_slot(slot, reason="Next try", actor="test")
     slot.refresh_from_db()

@@ -30,9 +30,9 @@ def test_another_priority_is_another_place():
 def test_a_change_of_priority_is_in_the_history_with_its_reason():
     bot = ask()
     change_priority(bot, 5, **WHY)
-    told = bot.events.latest("id")
-    assert (told.from_status, told.to_status) == ("QUEUED", "QUEUED")
-    assert (told.reason, told.actor) == ("Priority 100 → 5: The board waits", "alice")
+    entry = bot.events.latest("id")
+    assert (entry.from_status, entry.to_status) == ("QUEUED", "QUEUED")
+    assert (entry.reason, entry.actor) == ("Priority 100 → 5: The board waits", "alice")
     assert broken_rules() == []
 
 
@@ -101,7 +101,7 @@ def test_two_waiters_never_change_places_by_themselves():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_is_moved_to_the_head_gets_the_slot_that_is_free(settings):
+def test_a_waiter_moved_to_the_head_gets_the_free_slot(settings):
     first, second = ask(), ask()
     SlotFactory()
     change_priority(second, 0, **WHY)

@@ -1,4 +1,4 @@
-"""What went wrong in the queues of systems like this one; each line a test."""
+"""What went wrong in the queues of systems like this one, a test for each case."""
 
 from datetime import timedelta
 
@@ -60,7 +60,7 @@ def test_the_callers_own_timeout_was_ignored_and_expired_waiters_were_never_remo
 
 
 def test_everything_that_waited_in_memory_was_lost_at_a_restart(settings):
-    """Every bot that was answered for is a row; test_queue_processes kills the process."""
+    """Every accepted bot is a row; test_queue_processes.py kills the process."""
     pool_of(settings, 0)
     bots = [ask() for _ in range(3)]
     entries = QueueEntry.objects.order_by("turn").values_list("bot_id", flat=True)
@@ -69,6 +69,6 @@ def test_everything_that_waited_in_memory_was_lost_at_a_restart(settings):
 
 @pytest.mark.parametrize("platform", Platform.values)
 def test_exhaustion_answered_429_in_one_place_and_403_in_another(settings, platform):
-    """An exhausted pool is no error anywhere: the bot waits, whatever hinders it."""
+    """An exhausted pool is never an error: the bot waits, whatever the cause."""
     pool_of(settings, 0)
     assert [ask(platform).status for _ in range(2)] == ["QUEUED", "QUEUED"]

@@ -1,4 +1,4 @@
-"""The line and its drains in processes of their own, some of which are killed."""
+"""The line and its drains in separate processes, some of which are killed."""
 
 import logging
 import multiprocessing
@@ -41,7 +41,7 @@ def finish(process):
 
 
 def bots_come_and_go():
-    """Takes bots out of their slots, and so makes room, until nobody waits."""
+    """Take bots out of their slots, to make room, until no bot waits."""
     logging.disable()
     drain(MEET)
     while QueueEntry.objects.exists():
@@ -66,7 +66,7 @@ def test_a_thousand_waiters_and_a_hundred_slots_are_served_once_in_order_by_eigh
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_drain_killed_or_frozen_in_the_middle_loses_nobody_and_keeps_the_order(settings, end):
+def test_a_drain_killed_or_frozen_in_the_middle_loses_no_bot_and_keeps_the_order(settings, end):
     pool_of(settings, 0)
     many_wait(15)
     in_order = [bot.pk for bot in line()]
@@ -107,7 +107,7 @@ def test_waiters_outlive_every_process(settings):
         ask()
         ask()
         with transaction.atomic():
-            ask()  # is not committed: nobody was told that this bot exists
+            ask()  # not committed, so no client was told of this bot
             os.kill(os.getpid(), signal.SIGKILL)
 
     start(ask_twice_and_die).join(60)

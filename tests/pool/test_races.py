@@ -1,4 +1,4 @@
-"""Many at once, on real connections."""
+"""Many acquirers, releases and cancels at once, on real connections."""
 
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError
@@ -39,12 +39,11 @@ def test_fifty_acquirers_on_an_empty_pool_of_twenty_make_slots_1_to_20_and_30_re
 def test_without_the_advisory_lock_two_make_the_same_slot(settings, monkeypatch):
     together = Barrier(2)
 
-    def no_lock(platform):
+    def no_lock(name):
         with suppress(BrokenBarrierError):
             together.wait(timeout=5)
-        return True
 
-    monkeypatch.setattr(claims, "_lock_if_there_is_room", no_lock)
+    monkeypatch.setattr(claims, "advisory_lock", no_lock)
     results = fifty_acquirers_on_an_empty_pool_of_twenty(settings)
     assert any(isinstance(result, IntegrityError) for result in results)
 

@@ -1,4 +1,4 @@
-"""Reports of a bot, and what happens to its slot in the same moment, on real connections."""
+"""Reports of a bot while its slot changes at the same moment, on real connections."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ from django.db import transaction
 
 from bots.models import Bot, BotEvent
 from bots.moves import Outcome
-from bots.status import BotStatus
+from bots.status import BotStatus, FailureCause
 from pool import reports as reports_module
 from pool.assign import assign_bot_to_slot
 from pool.lifecycle import confirm_slot_stopped, end_bot, handle_slot_error, release_bot_from_slot
@@ -59,9 +59,9 @@ def test_a_cancel_and_reports_at_once_leave_one_end():
 
 
 def place_again(assigned):
-    """The slot breaks before the bot ran in it, and the bot gets another one."""
+    """The slot fails before the bot has run in it, and the bot gets another one."""
     slot = Slot.objects.get(pk=assigned.slot.pk)
-    handle_slot_error(slot, "Pull failed", actor="test")
+    handle_slot_error(slot, "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test")
     SlotFactory()
     bot = Bot.objects.get(pk=assigned.bot.pk)
     if bot.status == BotStatus.QUEUED:
@@ -76,12 +76,12 @@ def test_a_former_container_cannot_move_a_bot_that_is_placed_elsewhere():
         results = at_once(jobs)
         assert not [result for result in results if isinstance(result, Exception)]
         late = BotEvent.objects.filter(bot=former.bot, to_status="IN_CALL", epoch=1)
-        if former.status() == BotStatus.DEPLOYING:  # it had not run: it is in its new slot
+        if former.status() == BotStatus.DEPLOYING:  # it had not run, so it is in its new slot
             assert not late.exists()
 
 
-def test_without_the_look_at_the_slot_a_former_container_would_move_it(running, monkeypatch):
-    """The race that the look prevents, shown by taking the look away."""
+def test_without_checking_the_slot_a_former_container_would_move_it(running, monkeypatch):
+    """Remove the check, and the race that it prevents happens."""
     assignment = read_bot_token(running.token)
     running.release()
     stale = Slot(pk=running.slot.pk, epoch=1, assigned_bot_id=running.bot.pk)
@@ -97,14 +97,14 @@ def test_without_the_look_at_the_slot_a_former_container_would_move_it(running, 
 
 
 def _revived(bot):
-    """The same bot once more, as if it had been placed again."""
+    """Make the same bot wait again, as if it had been placed again."""
     Bot.objects.filter(pk=bot.pk).update(
         status=BotStatus.QUEUED, previous_status=BotStatus.PENDING, ended_at=None
     )
     return Bot.objects.get(pk=bot.pk)
 
 
-def test_a_heartbeat_waits_for_nobody_but_its_own_bot(running):
+def test_a_heartbeat_waits_only_for_its_own_bot(running):
     SlotFactory()
     other = Assigned()
     with transaction.atomic():
@@ -113,7 +113,7 @@ def test_a_heartbeat_waits_for_nobody_but_its_own_bot(running):
     assert alive is True
 
 
-def test_a_release_and_a_heartbeat_at_once_do_not_wait_for_each_other_for_ever():
+def test_a_release_and_a_heartbeat_at_once_do_not_deadlock():
     done = Outcome(BotStatus.DONE, "Meeting over", "test")
     for _ in range(ROUNDS):
         SlotFactory()

@@ -1,4 +1,4 @@
-"""The size of a pool: what a smaller one does with the slots that there are."""
+"""The size of a pool, and what a smaller size does to existing slots."""
 
 import pytest
 from django.db import IntegrityError
@@ -84,7 +84,7 @@ def test_a_slot_that_an_operator_takes_back_is_no_longer_beyond_the_size():
     assert beyond() == []
 
 
-def test_the_history_of_a_slot_tells_why_it_went_out_of_service():
+def test_the_history_of_a_slot_says_why_it_went_out_of_service():
     make_slots(2)
     resize(1)
     line = SlotTransition.objects.get(slot__number=2)
@@ -99,7 +99,7 @@ def test_the_same_size_again_changes_nothing():
     assert SlotTransition.objects.count() == 1
 
 
-def test_the_database_knows_no_slot_beyond_the_size_that_is_in_service():
+def test_the_database_refuses_a_slot_beyond_the_size_that_is_not_cordoned():
     [slot] = make_slots(1)
     with pytest.raises(IntegrityError, match="slot_beyond_the_size_is_cordoned"):
         Slot.objects.filter(pk=slot.pk).update(beyond_size=True)
@@ -120,11 +120,11 @@ def test_when_a_slot_is_deleted_one_beyond_the_size_comes_back():
 
     assert beyond() == []
     assert not Slot.objects.get().cordoned
-    told = SlotTransition.objects.latest("pk")
-    assert told.reason == "Uncordoned, pool-google-meet-001 was deleted"
+    entry = SlotTransition.objects.latest("pk")
+    assert entry.reason == "Uncordoned, pool-google-meet-001 was deleted"
 
 
-def test_a_pool_whose_size_nobody_has_set_is_left_as_it_is_when_a_slot_is_deleted():
+def test_a_pool_without_a_size_of_its_own_is_left_alone_when_a_slot_is_deleted():
     first, second = make_slots(2)
     cordon_slot(second, reason="Disk", actor="anna")
 

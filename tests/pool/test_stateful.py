@@ -1,4 +1,4 @@
-"""Any order of steps, some of them at the same moment or late, breaks none of the rules."""
+"""No order of steps breaks a rule, even if some come late or at the same moment."""
 
 import random
 
@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from bots.models import Bot
 from bots.moves import Outcome, move_bot
-from bots.status import BotStatus, FailureKind, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from pool.assign import BotIsNotWaiting, assign_bot_to_slot
 from pool.lifecycle import (
     MoveNotAllowed,
@@ -32,7 +32,7 @@ from tests.invariants import broken_rules
 
 ENDS = [
     Outcome(BotStatus.DONE, "Meeting over", "bot"),
-    Outcome(BotStatus.FAILED, "Kicked out", "bot", FailureKind.MEETING),
+    Outcome(BotStatus.FAILED, "Kicked out", "bot", FailureCause.REPORTED_BY_BOT),
     Outcome(BotStatus.CANCELLED, "Not needed", "client"),
 ]
 
@@ -41,19 +41,23 @@ def assign(bot):
     return assign_bot_to_slot(bot, reason="Bot requested", actor="test")
 
 
-# What a slot in hand, fresh or long outdated, can be sent to do.
+# What can be done with a slot as it was read, now or long ago.
 ACTS = {
     "run": lambda slot: mark_slot_running(slot, reason="Container runs", actor="test"),
     "release": lambda slot: release_bot_from_slot(slot, ENDS[0]),
     "cancel": lambda slot: release_bot_from_slot(slot, ENDS[2]),
     "stopped": lambda slot: confirm_slot_stopped(slot, reason="Container gone", actor="test"),
-    "error": lambda slot: handle_slot_error(slot, "Container crashed", actor="test"),
-    "recreate": lambda slot: handle_slot_error(slot, "Stuck", actor="test", recreate=True),
+    "error": lambda slot: handle_slot_error(
+        slot, "Container crashed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    ),
+    "recreate": lambda slot: handle_slot_error(
+        slot, "Stuck", cause=FailureCause.CONTAINER_FAILED, actor="test", recreate=True
+    ),
     "recover": lambda slot: recover_slot(slot, reason="Next try", actor="test"),
 }
 
 
-# What the steps meet depends on who was quicker in the one before, so hypothesis draws seeds only.
+# What a step finds depends on which thread was faster before it, so hypothesis only draws seeds.
 SEEDS = st.integers(0, 2**32)
 
 
@@ -69,7 +73,7 @@ class Pool(RuleBasedStateMachine):
                 "TRUNCATE bots_bot, bots_botevent, slots_slot, slots_slottransition,"
                 " slots_deployment, queues_queueentry RESTART IDENTITY CASCADE"
             )
-        self.seen: list[Slot] = []  # slots as they once were: the late writers of tomorrow
+        self.seen: list[Slot] = []  # slots as they once were, for late writers
 
     def _act(self, act, slot):
         try:
@@ -113,7 +117,7 @@ class Pool(RuleBasedStateMachine):
     @rule(to=st.sampled_from([BotStatus.IN_WAITING_ROOM, BotStatus.IN_CALL, BotStatus.LEAVING]))
     def report(self, to):
         for slot in Slot.objects.filter(status=SlotStatus.BUSY):
-            move_bot(slot.assigned_bot_id, Outcome(to, "As reported", "bot"), epoch=slot.epoch)
+            move_bot(slot.assigned_bot_id, Outcome(to, "As reported", "bot"))
 
     @rule()
     def serve_the_line(self):

@@ -15,7 +15,7 @@ from tests.queued import ask, pool_of, status_of, statuses, time_passes
 pytestmark = pytest.mark.django_db
 
 
-def test_who_has_waited_for_as_long_as_it_would_fails_and_leaves_the_line(settings):
+def test_a_waiter_whose_time_is_up_fails_and_leaves_the_line(settings):
     pool_of(settings, 0)
     bot = ask(queue_timeout=timedelta(seconds=90))
     time_passes(bot, seconds=90)
@@ -24,8 +24,8 @@ def test_who_has_waited_for_as_long_as_it_would_fails_and_leaves_the_line(settin
     assert (bot.status, bot.failure_kind) == ("FAILED", "infrastructure")
     assert bot.failure_reason == "waited 90 s in the queue, no slot became free"
     assert not QueueEntry.objects.exists()
-    told = bot.events.latest("id")
-    assert (told.from_status, told.to_status, told.actor) == ("QUEUED", "FAILED", "queue")
+    entry = bot.events.latest("id")
+    assert (entry.from_status, entry.to_status, entry.actor) == ("QUEUED", "FAILED", "queue")
 
 
 def test_each_has_a_timeout_of_its_own(settings):
@@ -37,7 +37,7 @@ def test_each_has_a_timeout_of_its_own(settings):
     assert statuses(hasty, patient) == ["FAILED", "QUEUED"]
 
 
-def test_nobody_fails_a_second_before_its_time(settings):
+def test_no_waiter_fails_a_second_too_early(settings):
     pool_of(settings, 0)
     bot = ask(queue_timeout=timedelta(seconds=300))
     time_passes(bot, seconds=240)
@@ -46,7 +46,7 @@ def test_nobody_fails_a_second_before_its_time(settings):
     assert expire_waiters() == [bot.pk]
 
 
-def test_a_free_slot_does_not_save_who_comes_too_late(settings):
+def test_a_free_slot_does_not_save_an_expired_waiter(settings):
     pool_of(settings, 0)
     late, waiter = ask(queue_timeout=timedelta(microseconds=1)), ask()
     SlotFactory()
@@ -78,12 +78,13 @@ def test_sweeps_at_once_expire_each_waiter_once(settings):
 @pytest.mark.django_db(transaction=True)
 def test_the_queue_sweep_is_part_of_the_periodic_work(settings):
     from botpool.schedule import WORKS
-    from core.jobs.periodic import PeriodicWork, ask_for_due_work, run
+    from core.jobs.jobs import ask_for_due_jobs, run
+    from core.leases import Lease
 
     pool_of(settings, 0)
     bot = ask(queue_timeout=timedelta(microseconds=1))
-    ask_for_due_work()
+    ask_for_due_jobs()
     assert run("queue sweep")
     assert status_of(bot) == "FAILED"
-    assert PeriodicWork.objects.get(name="queue sweep").error == ""
+    assert Lease.objects.get(key="queue sweep").error == ""
     assert next(w.interval for w in WORKS if w.name == "queue sweep") == "POLL_INTERVAL"

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from bots.moves import Outcome
-from bots.status import BotStatus, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from pool.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
 from pool.line import change_priority
 from pool.steering import pause_platform, resume_platform
@@ -115,7 +115,9 @@ class QueueMachine(RuleBasedStateMachine):
         model = self.models[bot.platform]
         bot.refresh_from_db()
         again = bot.placements < django_settings.MAX_PLACEMENTS
-        handle_slot_error(get_slot_for_bot(bot), "Pull failed", actor="test")
+        handle_slot_error(
+            get_slot_for_bot(bot), "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test"
+        )
         model.served.remove(bot)
         model.broken += 1
         if again:

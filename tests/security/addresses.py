@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from django.urls import URLPattern, get_resolver
 
 from bots.models import Bot
-from bots.moves import record_request
 from dashboard.actions.registry import ACTIONS
 from slots.models import Slot
 from tests.factories import BotFactory
@@ -20,8 +19,7 @@ HARMLESS = {"logout/", "admin/logout/"}
 
 def a_bot() -> Bot:
     """A bot with the first line of its history."""
-    bot: Bot = BotFactory()
-    record_request(bot, actor="test")
+    bot: Bot = BotFactory(status_reason="Bot requested", status_actor="test")
     return bot
 
 

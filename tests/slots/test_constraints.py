@@ -1,4 +1,4 @@
-"""What must not be cannot be written, whoever tries."""
+"""The database refuses invalid states."""
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -118,6 +118,7 @@ def _bot_that_moved(before, after):
         previous_status=before,
         ended_at="2026-01-01T00:00Z" if ended else None,
         failure_kind="meeting" if failed else "",
+        failure_cause="reported_by_bot" if failed else "",
         failure_reason="why" if failed else "",
     )
 

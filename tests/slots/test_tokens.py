@@ -24,7 +24,7 @@ def test_it_reads_back_the_assignment_for_which_the_token_was_made():
         lambda token: "b" + "9" * 5000,
     ],
 )
-def test_a_changed_token_is_none_of_ours(change):
+def test_a_changed_token_is_not_ours(change):
     assert read_bot_token(change(make_bot_token(SLOT))) is None
 
 
@@ -35,7 +35,7 @@ def test_a_token_made_with_the_former_secret_key_still_works(settings):
     assert read_bot_token(token) == Assignment(bot_id=12, slot_id=3, epoch=5)
 
 
-def test_a_token_made_with_a_secret_key_given_up_does_not(settings):
+def test_a_token_made_with_a_removed_secret_key_does_not_work(settings):
     token = make_bot_token(SLOT)
     settings.SECRET_KEY = "a new one"
     assert read_bot_token(token) is None

@@ -3,7 +3,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.template.defaultfilters import pluralize
 
-from pool.reconciler.cleanup import clean_up
+from pool.reconciler.cleanup import cleanup_orphaned_slots
 
 
 class Command(BaseCommand):
@@ -13,7 +13,7 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="show what would be done")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        cleanup = clean_up(dry_run=options["dry_run"])
+        cleanup = cleanup_orphaned_slots(dry_run=options["dry_run"])
         for finding, outcome in cleanup.lines:
             self._print("Found", str(finding))
             self._print("  why", finding.reason)

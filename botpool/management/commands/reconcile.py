@@ -22,7 +22,7 @@ class Command(BaseCommand):
         if report.skipped:
             self._print("Skipped", report.skipped)
             return
-        self._print("Checked", report.looked)
+        self._print("Checked", report.observed)
         for line in report.lines:
             self._print_finding(line)
         if report.stopped:
@@ -31,11 +31,11 @@ class Command(BaseCommand):
         self._print("Done", f"{findings}{' (dry run)' if report.dry_run else ''}")
 
     def _print_finding(self, line: Line) -> None:
-        finding, sighting = line.found.finding, line.found.sighting
+        finding, candidate = line.found.finding, line.found.candidate
         since = finding.last_seen_at - finding.first_seen_at
         self._print("Found", str(finding))
-        self._print("  why", f"{sighting.reason} (for {since.total_seconds():.0f} s)")
-        self._print("  to do", sighting.decision)
+        self._print("  why", f"{candidate.reason} (for {since.total_seconds():.0f} s)")
+        self._print("  to do", candidate.decision)
         self._print("  did", line.outcome)
 
     def _print(self, what: str, text: str) -> None:

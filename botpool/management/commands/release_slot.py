@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from bots.moves import Outcome
-from bots.status import BotStatus, FailureKind
+from bots.status import BotStatus, FailureCause
 from pool.lifecycle import recover_slot, release_bot_from_slot
 from slots.models import Slot
 from slots.status import HELD, SlotStatus
@@ -32,7 +32,7 @@ class Command(BaseCommand):
 
     def _release(self, slot: Slot, reason: str) -> None:
         why = f"Released by the operator: {reason}"
-        failed = Outcome(BotStatus.FAILED, why, _operator(), FailureKind.INFRASTRUCTURE)
+        failed = Outcome(BotStatus.FAILED, why, _operator(), FailureCause.OPERATOR)
         if not release_bot_from_slot(slot, failed):
             raise CommandError(f"{slot} changed meanwhile: nothing was done, check its status")
         self.stdout.write(

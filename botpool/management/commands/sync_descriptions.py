@@ -1,4 +1,3 @@
-from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -8,16 +7,14 @@ from coolify.shared import shared_coolify
 from pool.controller.descriptions import slots_with_another_description, sync_descriptions
 from slots.description import wanted_description
 
-AT_ONCE = timedelta()
-
 
 class Command(BaseCommand):
     help = "Update the slots' descriptions in Coolify where they are out of date."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        waiting = slots_with_another_description(settled_for=AT_ONCE)
+        waiting = slots_with_another_description()
         self._print("Found", f"{len(waiting)} slot{pluralize(waiting)} whose description differs")
-        written = sync_descriptions(shared_coolify(), settled_for=AT_ONCE)
+        written = sync_descriptions(shared_coolify())
         for slot in written:
             self._print("Written", f"{slot}: {wanted_description(slot)}")
         left = [slot for slot in waiting if slot.pk not in {each.pk for each in written}]

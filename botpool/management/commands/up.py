@@ -41,7 +41,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port", type=_port, default=8000, help="port of the web server (default: 8000)"
         )
-        parser.add_argument("--workers", type=_positive, help="tasks at a time (default: 4)")
+        parser.add_argument("--workers", type=_positive, help="tasks at a time (default: 10)")
         parser.add_argument("--no-simulator", action="store_true", help="do not simulate Coolify")
         parser.add_argument("--no-demo", action="store_true", help="send no demo bots")
         parser.add_argument(

@@ -11,7 +11,8 @@ from django_q.models import OrmQ
 
 from botpool.runtime import watchdog as module
 from botpool.runtime.watchdog import WorkerWatchdog, give_back_tasks
-from core.jobs.periodic import WORKER_HEARTBEAT, PeriodicWork
+from core.jobs.jobs import WORKER_HEARTBEAT
+from core.leases import Lease
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,9 +41,7 @@ def heartbeat(*, asked: float | None = None, finished: float | None = None) -> N
     def ago(seconds: float | None) -> object:
         return None if seconds is None else Now() - timedelta(seconds=seconds)
 
-    PeriodicWork.objects.create(
-        name=WORKER_HEARTBEAT, asked_at=ago(asked), finished_at=ago(finished)
-    )
+    Lease.objects.create(key=WORKER_HEARTBEAT, asked_at=ago(asked), finished_at=ago(finished))
 
 
 def test_a_silent_cluster_whose_heartbeat_waits_is_frozen(watchdog):

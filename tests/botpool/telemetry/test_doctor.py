@@ -2,11 +2,13 @@ import re
 
 import pytest
 from django.core.management import call_command
+from django.db.models.functions import Now
 
 from coolify.simulator.control_client import SimulatorControl
 from coolify.simulator.settings import Token
-from core.jobs.periodic import WORKER_HEARTBEAT, PeriodicWork
-from core.jobs.ticker import TickerLease
+from core.jobs.jobs import WORKER_HEARTBEAT
+from core.jobs.ticker import LEASE, LEASE_TTL
+from core.leases import Lease, acquire_lease
 from tests.ops.neighbours import redis
 from tests.pool_under_test import point_at
 from tests.simulated_coolify import simulated_coolify
@@ -26,10 +28,8 @@ def simulator(request, settings, live_server):
 
 
 def everything_runs():
-    from django.db.models.functions import Now
-
-    PeriodicWork.objects.create(name=WORKER_HEARTBEAT, finished_at=Now())
-    TickerLease.objects.update_or_create(pk=True, defaults={"holder": "me", "seen_at": Now()})
+    Lease.objects.create(key=WORKER_HEARTBEAT, finished_at=Now())
+    acquire_lease(LEASE, ttl=LEASE_TTL)
 
 
 def run_doctor(capsys):

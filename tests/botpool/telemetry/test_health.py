@@ -8,8 +8,9 @@ from django.db.models import DateTimeField, Value
 from django.db.models.functions import Now
 
 from core.clock import database_now
-from core.jobs.periodic import WORKER_HEARTBEAT, PeriodicWork
-from core.jobs.ticker import TickerLease
+from core.jobs.jobs import WORKER_HEARTBEAT
+from core.jobs.ticker import LEASE, LEASE_TTL, Ticker
+from core.leases import Lease, acquire_lease
 
 pytestmark = pytest.mark.django_db
 
@@ -17,8 +18,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def working():
     """A worker and a ticker that were seen just now."""
-    PeriodicWork.objects.create(name=WORKER_HEARTBEAT, finished_at=Now())
-    TickerLease.objects.create(holder="host:1:ab", seen_at=Now())
+    Lease.objects.create(key=WORKER_HEARTBEAT, finished_at=Now())
+    acquire_lease(LEASE, ttl=LEASE_TTL)
 
 
 @pytest.fixture
@@ -55,15 +56,32 @@ def test_it_is_not_ready_before_worker_and_ticker_were_seen(client):
 
 
 def test_it_names_a_worker_that_fell_silent(client, working, now):
-    PeriodicWork.objects.update(finished_at=now - timedelta(seconds=77))
+    Lease.objects.filter(key=WORKER_HEARTBEAT).update(finished_at=now - timedelta(seconds=77))
 
     assert reasons(client) == {"worker": "no worker has run the heartbeat for 77 s"}
 
 
 def test_it_names_a_ticker_that_fell_silent(client, working, now):
-    TickerLease.objects.update(seen_at=now - timedelta(seconds=55))
+    last_extended = now - timedelta(seconds=55)
+    Lease.objects.filter(key=LEASE).update(expires_at=last_extended + LEASE_TTL)
 
     assert reasons(client) == {"ticker": "no ticker has led for 55 s"}
+
+
+def test_it_is_ready_while_another_ticker_may_take_over(client, working, now):
+    last_extended = now - timedelta(seconds=5)
+    Lease.objects.filter(key=LEASE).update(expires_at=last_extended + LEASE_TTL)
+
+    assert client.get("/readyz").status_code == 200
+
+
+def test_it_says_when_the_last_ticker_was_stopped(client, working):
+    Lease.objects.filter(key=LEASE).delete()
+    ticker = Ticker()
+    ticker.tick()
+    ticker._step_down()
+
+    assert reasons(client) == {"ticker": "no ticker leads (manage.py ticker)"}
 
 
 def test_it_names_missing_migrations(client, working):

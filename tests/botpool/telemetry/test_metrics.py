@@ -6,21 +6,20 @@ import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
-from django_q.brokers.redis_broker import Redis
 from django_q.conf import Conf
 from prometheus_client.parser import text_string_to_metric_families
 
 from botpool.telemetry.counters import BUCKETS, count_history
 from bots.models import Bot, BotEvent
-from bots.status import BotStatus, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from coolify.budget.governor import Governor
 from coolify.client.calls import Call, CallClass, Outcome
 from coolify.client.errors import RateLimited
 from coolify.models import Budget, CallCount
 from core.clock import database_now
-from core.jobs.periodic import PeriodicWork
-from core.jobs.ticker import TickerLease
-from pool.controller.passes import look_soon
+from core.jobs.ticker import LEASE
+from core.leases import Lease
+from pool.controller.observe import observe_soon
 from pool.lifecycle import get_slot_for_bot, handle_slot_error
 from pool.line import move_down
 from pool.steering import pause_platform
@@ -74,7 +73,13 @@ def a_bot_placed_again() -> Bot:
     let_it_have_waited(bot, minutes=4)
     SlotFactory()
     sweep_queue()
-    assert handle_slot_error(get_slot_for_bot(bot), "It failed", actor="test", place_again=True)
+    assert handle_slot_error(
+        get_slot_for_bot(bot),
+        "It failed",
+        cause=FailureCause.CONTAINER_FAILED,
+        actor="test",
+        place_again=True,
+    )
     bot.refresh_from_db()
     assert bot.status == BotStatus.QUEUED
     return bot
@@ -109,19 +114,29 @@ def test_it_shows_paused_pools(client):
 def test_it_shows_the_leading_ticker(client):
     metrics = scrape(client)
     assert value(metrics, "botpool_ticker_leader", host="none") == 0
-    TickerLease.objects.create(holder="alpha:12:ab", seen_at=database_now())
+    Lease.objects.create(
+        key=LEASE, holder="alpha:12:34", expires_at=database_now() + timedelta(minutes=1)
+    )
     assert value(scrape(client), "botpool_ticker_leader", host="alpha") == 1
 
 
+@pytest.mark.parametrize(
+    ("holder", "expired"), [("", timedelta()), ("alpha:12:34", timedelta(seconds=1))]
+)
+def test_a_ticker_that_stopped_or_fell_silent_does_not_lead(client, holder, expired):
+    Lease.objects.create(key=LEASE, holder=holder, expires_at=database_now() - expired)
+    assert scrape(client)["botpool_ticker_leader"] == {(("host", "none"),): 0}
+
+
 def test_it_shows_the_lag_of_periodic_work(client):
-    PeriodicWork.objects.create(name="reconcile", finished_at=database_now(), error="boom")
+    Lease.objects.create(key="reconcile", finished_at=database_now(), error="boom")
     metrics = scrape(client)
     assert 0 <= value(metrics, "botpool_periodic_age_seconds", work="reconcile") < 60
     assert value(metrics, "botpool_periodic_failing", work="reconcile") == 1
 
 
 def test_work_that_never_succeeded_is_as_old_as_the_database(client):
-    PeriodicWork.objects.create(name="reconcile", failed_at=database_now(), error="boom")
+    Lease.objects.create(key="reconcile", failed_at=database_now(), error="boom")
     the_database_was_set_up(minutes=20)
     metrics = scrape(client)
     assert value(metrics, "botpool_periodic_age_seconds", work="reconcile") >= 1200
@@ -143,7 +158,7 @@ def the_database_was_set_up(**ago: float) -> None:
 
 def test_requesting_an_observation_does_not_reset_its_age(client):
     an_observation(minutes=10)
-    look_soon()
+    observe_soon()
     assert 600 <= value(scrape(client), "botpool_watch_age_seconds") < 660
 
 
@@ -155,7 +170,7 @@ def test_a_failed_observation_does_not_reset_the_age(client):
 
 def test_an_observation_without_slots_resets_the_age(client):
     an_observation(minutes=10)
-    Watch.objects.update(looked_at=database_now())
+    Watch.objects.update(looked_at=database_now(), observed_at=database_now())
     assert 0 <= value(scrape(client), "botpool_watch_age_seconds") < 60
 
 
@@ -169,14 +184,14 @@ def an_observation(**ago: float) -> None:
     """A successful observation of Coolify."""
     at = database_now() - timedelta(**ago)
     SlotFactory(container_seen_at=at)
-    Watch.objects.create(looked_at=at)
+    Watch.objects.create(looked_at=at, observed_at=at)
 
 
 def test_with_redis_away_it_tells_all_but_the_number_of_tasks(client, settings, monkeypatch):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     monkeypatch.setattr(Conf, "REDIS", settings.REDIS_URL)
-    monkeypatch.setattr("botpool.telemetry.process_metrics.get_broker", Redis)
-    PeriodicWork.objects.create(name="slots", asked_at=database_now() - timedelta(minutes=5))
+    monkeypatch.setattr(Conf, "BROKER_CLASS", "core.jobs.redis.RedisBroker")
+    Lease.objects.create(key="slots", asked_at=database_now() - timedelta(minutes=5))
     metrics = scrape(client)
     assert "botpool_tasks_waiting" not in metrics
     assert value(metrics, "botpool_task_oldest_seconds") >= 300
@@ -295,15 +310,17 @@ def test_counters_exist_before_their_first_event(client):
         an_ended_bot(waited=1, started=1, ended_as=status, failure_kind=kind)
     for image in ("warm", "waited", "pulled"):
         a_deployment(bot=bot, slot=slot, image=image)
-    for reason in (
-        "Coolify refused the start: no",
-        "Coolify's deployment ended as failed",
-        "The container stopped",
-        "The application is gone from Coolify",
-        "Who knows",
+    for cause in (
+        FailureCause.START_REFUSED,
+        FailureCause.DEPLOYMENT_FAILED,
+        FailureCause.CONTAINER_FAILED,
+        FailureCause.APPLICATION_GONE,
+        FailureCause.OPERATOR,
+        FailureCause.INCONSISTENT,
     ):
-        a_deployment(bot=bot, slot=slot, ended="failed", reason=reason)
-    a_deployment(bot=bot, slot=slot, ended="timed_out")
+        a_deployment(bot=bot, slot=slot, ended="failed", failure_cause=cause)
+    timed_out = FailureCause.START_TIMED_OUT
+    a_deployment(bot=bot, slot=slot, ended="timed_out", failure_cause=timed_out)
     a_deployment(bot=bot, slot=slot, ended="cancelled")
     _some_findings_and_transitions()
     time_passes()
@@ -348,12 +365,13 @@ def test_deployments_are_counted_by_result_reason_and_image(client):
     a_deployment(bot=bot, slot=slot)
     a_deployment(bot=bot, slot=slot, image="waited")
     a_deployment(bot=bot, slot=slot, image="pulled")
-    a_deployment(bot=bot, slot=slot, ended="failed", reason="Coolify refused the start: no")
+    refused = FailureCause.START_REFUSED
+    a_deployment(bot=bot, slot=slot, ended="failed", failure_cause=refused, reason="Not me")
     count_history()
     metrics = scrape(client)
     meet = {"platform": "google-meet"}
     assert value(metrics, "botpool_deployments_total", **meet, result="finished", reason="") == 3
-    refused = {"result": "failed", "reason": "refused"}
-    assert value(metrics, "botpool_deployments_total", **meet, **refused) == 1
+    failed = {"result": "failed", "reason": "start_refused"}
+    assert value(metrics, "botpool_deployments_total", **meet, **failed) == 1
     assert value(metrics, "botpool_deployment_images_total", **meet, image="warm") == 1
     assert value(metrics, "botpool_pulls_saved_total", **meet) == 1

@@ -25,6 +25,7 @@ from coolify.shared import shared_coolify
 
 pytestmark = pytest.mark.django_db
 
+OBSERVE = Call("deployments", CallClass.OBSERVE, "GET", "/deployments")
 START = Call("start", CallClass.URGENT, "POST", "/applications/a/start")
 LIST = Call("applications", CallClass.WATCH, "GET", "/applications")
 DESCRIBE = Call("update_application", CallClass.TEXT, "PATCH", "/applications/a")
@@ -46,7 +47,7 @@ def a_limit_of_twelve(settings):
     settings.COOLIFY_RATE_LIMIT = 12
 
 
-def spend(governor, call=START, *, times=1):
+def spend(governor, call=OBSERVE, *, times=1):
     return [governor.before(call) for _ in range(times)]
 
 
@@ -84,13 +85,13 @@ def let_pass(seconds):
 
 
 def test_no_more_than_the_limit_is_granted(governor):
-    assert granted_until_refused(governor, START) == 12
+    assert granted_until_refused(governor, OBSERVE) == 12
 
 
 def test_a_refusal_says_when_to_come_back_and_why(governor):
     spend(governor, times=12)
     with pytest.raises(BudgetExhausted, match="COOLIFY_RATE_LIMIT") as caught:
-        governor.before(START)
+        governor.before(OBSERVE)
     assert caught.value.reason == "limit"
     assert 50 < caught.value.retry_after <= 62
     assert not caught.value.permanent
@@ -100,9 +101,9 @@ def test_a_call_counts_for_a_minute(governor):
     spend(governor, times=12)
     let_pass(58)
     with pytest.raises(BudgetExhausted):
-        governor.before(START)
+        governor.before(OBSERVE)
     let_pass(4)
-    assert granted_until_refused(governor, START) == 12
+    assert granted_until_refused(governor, OBSERVE) == 12
 
 
 def test_the_window_slides(governor):
@@ -111,7 +112,7 @@ def test_the_window_slides(governor):
     spend(governor, times=6)
     let_pass(22)
     # The first six are a minute old, the others are not.
-    assert granted_until_refused(governor, START) == 6
+    assert granted_until_refused(governor, OBSERVE) == 6
 
 
 def test_the_wait_lasts_until_enough_calls_have_expired(governor):
@@ -131,22 +132,22 @@ def test_the_wait_lasts_until_enough_calls_have_expired(governor):
 def test_waiting_for_the_time_given_is_enough(governor):
     spend(governor, times=12)
     with pytest.raises(BudgetExhausted) as caught:
-        governor.before(START)
+        governor.before(OBSERVE)
     let_pass(int(caught.value.retry_after) + 1)
-    governor.before(START)
+    governor.before(OBSERVE)
 
 
 def test_a_clock_that_is_set_back_does_not_freeze_the_budget(governor):
     spend(governor, times=12)
     let_pass(-3600)
     with pytest.raises(BudgetExhausted) as caught:
-        governor.before(START)
+        governor.before(OBSERVE)
     assert caught.value.retry_after <= 62
 
 
 def test_a_limit_of_one_serves_every_class(governor, settings):
     settings.COOLIFY_RATE_LIMIT = 1
-    for call in (DESCRIBE, LIST, START):
+    for call in (DESCRIBE, LIST, START, OBSERVE):
         governor.before(call)
         let_pass(70)
 
@@ -154,7 +155,7 @@ def test_a_limit_of_one_serves_every_class(governor, settings):
 def test_a_changed_limit_applies_at_once(governor, settings):
     spend(governor, times=12)
     settings.COOLIFY_RATE_LIMIT = 15
-    assert granted_until_refused(governor, START) == 3
+    assert granted_until_refused(governor, OBSERVE) == 3
 
 
 # --- The classes ----------------------------------------------------------------------------
@@ -163,16 +164,19 @@ def test_a_changed_limit_applies_at_once(governor, settings):
 def test_each_class_leaves_a_reserve_for_the_classes_before_it(governor):
     assert granted_until_refused(governor, DESCRIBE) == 6
     assert granted_until_refused(governor, LIST) == 3
-    assert granted_until_refused(governor, START) == 3
+    assert granted_until_refused(governor, START) == 2
+    assert granted_until_refused(governor, OBSERVE) == 1
 
 
-def test_urgent_calls_may_use_the_whole_limit(governor):
-    assert granted_until_refused(governor, START) == 12
+def test_starts_and_stops_never_use_up_what_their_observation_needs(governor, settings):
+    settings.COOLIFY_RATE_LIMIT = 180
+    assert granted_until_refused(governor, START) == 162
     assert granted_until_refused(governor, LIST) == 0
+    assert granted_until_refused(governor, OBSERVE) == 18
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 180, 100_000])
-def test_every_class_may_make_a_call_and_urgent_may_make_all(limit):
+def test_every_class_may_make_a_call_and_observation_may_make_all(limit):
     allowed = [allowance(call_class, limit=limit) for call_class in CallClass]
     assert allowed[0] == limit
     assert allowed == sorted(allowed, reverse=True)
@@ -220,14 +224,14 @@ def test_an_answer_is_not_lost_if_the_budget_cannot_be_written(governor, caplog)
 def test_calls_by_other_programs_count(governor):
     permit = governor.before(START)
     governor.after(START, Outcome(seconds=0.1, status=200, limit=200, remaining=4), permit)
-    assert granted_until_refused(governor, START) == 4
+    assert granted_until_refused(governor, OBSERVE) == 4
     assert budget_report().spent_by_others == 7
 
 
 def test_a_higher_limit_at_coolify_does_not_raise_ours(governor):
     permit = governor.before(START)
     governor.after(START, Outcome(seconds=0.1, status=200, limit=200, remaining=199), permit)
-    assert granted_until_refused(governor, START) == 11
+    assert granted_until_refused(governor, OBSERVE) == 11
     assert budget_report().spent_by_others == 0
 
 
@@ -269,7 +273,7 @@ def test_a_429_with_nothing_left_does_not_outlast_its_pause(governor):
     outcome = Outcome(seconds=0.1, status=429, error=error, limit=200, remaining=0)
     governor.after(START, outcome, governor.before(START))
     let_pass(3)
-    assert granted_until_refused(governor, START) == 11
+    assert granted_until_refused(governor, OBSERVE) == 11
 
 
 def test_a_429_without_a_wait_still_pauses(governor, monkeypatch):
@@ -402,8 +406,8 @@ def test_its_changes_are_logged(roomy, caplog):
 def test_an_unused_budget_can_be_read():
     report = budget_report()
     assert (report.limit, report.spent, report.circuit) == (12, 0, "closed")
-    assert [report.classes[c].left for c in CallClass] == [12, 9, 6]
-    assert [report.classes[c].held_back for c in CallClass] == [0, 3, 6]
+    assert [report.classes[c].left for c in CallClass] == [12, 11, 9, 6]
+    assert [report.classes[c].held_back for c in CallClass] == [0, 1, 3, 6]
     assert not report.is_held_up
 
 
@@ -418,7 +422,7 @@ def test_the_report_counts_by_class_and_outcome_with_one_query(governor, django_
     assert report.classes[CallClass.TEXT].granted == 4
     assert report.classes[CallClass.TEXT].refused == {"limit": 1}
     assert report.classes[CallClass.WATCH].failed == {"NotFound": 1}
-    assert [report.classes[c].left for c in CallClass] == [5, 2, 0]
+    assert [report.classes[c].left for c in CallClass] == [5, 4, 2, 0]
     named = {(call.name, call.outcome): call.total for call in report.calls}
     assert named["start", "granted"] == 2
 

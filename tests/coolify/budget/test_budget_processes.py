@@ -91,7 +91,7 @@ def most_in_any_window(granted):
 
 def test_no_window_exceeds_the_limit(settings):
     settings.COOLIFY_RATE_LIMIT = 40
-    granted = at_once([lambda: hammer(CallClass.URGENT, 11)] * PROCESSES)
+    granted = at_once([lambda: hammer(CallClass.OBSERVE, 11)] * PROCESSES)
     assert most_in_any_window(granted) == 40
     # The budget is used, too: each window grants the limit again.
     assert len(granted) >= 80
@@ -108,7 +108,7 @@ def test_the_lock_is_what_keeps_the_limit(settings):
     try:
         for _ in range(TRIES):
             Budget.objects.all().delete()
-            granted = at_once([lambda: hammer(CallClass.URGENT, 2.5, pause=0)] * PROCESSES)
+            granted = at_once([lambda: hammer(CallClass.OBSERVE, 2.5, pause=0)] * PROCESSES)
             most = max(most, most_in_any_window(granted))
             if most > limit:
                 break
@@ -129,10 +129,10 @@ def test_urgent_calls_get_through_while_others_flood(settings):
     granted = at_once([*flood, urgent_after_a_while])
     by_class = Counter(g.call_class for g in granted)
     # The reserve is still there for the urgent calls: the other classes left it alone.
-    assert by_class[CallClass.URGENT] >= 10
+    assert by_class[CallClass.URGENT] >= 6
     for g in granted:
         assert g.permit.spent <= allowance(g.call_class, limit=40)
-    assert most_in_any_window(granted) == 40
+    assert most_in_any_window(granted) == 36
 
 
 def test_one_429_pauses_every_process(settings):

@@ -62,7 +62,13 @@ def test_every_call_is_in_the_list_of_calls(scripted):
     image = Image("registry.example/bot", "1.0")
     new = {"project_uuid": "p", "server_uuid": "s", "environment_name": "e", "name": "n"}
     options = {
-        "update_application": [{"description": "d"}, {"image": image}],
+        "applications": [{}, {"observing": True}],
+        "deployments": [{}, {"observing": True}],
+        "update_application": [
+            {"description": "d"},
+            {"description": "d", "overdue": True},
+            {"image": image},
+        ],
         "create_application": [{**new, "image": image}],
         "set_envs": [{"variables": {"A": "b"}}],
         "resolve_start": [{"since": datetime.now(UTC)}],

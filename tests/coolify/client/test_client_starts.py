@@ -8,7 +8,7 @@ import pytest
 
 from coolify.client.errors import MalformedAnswer, NotAccepted, NotFound, Unavailable, Unreachable
 from coolify.client.resources import Application, ApplicationStatus, Deployment
-from coolify.client.starts import StartAnswer, confirm_starts, deployments_by_application
+from coolify.client.starts import deployments_by_application
 
 QUEUED = {"message": "Deployment request queued.", "deployment_uuid": "d-1"}
 NO_DEPLOYMENT = {"message": "Deployment not found."}
@@ -84,7 +84,7 @@ def test_a_start_without_any_deployment_was_not_accepted(scripted, client):
     scripted.answers(history())
     with pytest.raises(NotAccepted) as caught:
         client.resolve_start("app-1", since=now(), deployment_uuid="phantom")
-    assert caught.value.retry_after == 60
+    assert caught.value.retry_after is None
     assert not caught.value.permanent
 
 
@@ -144,17 +144,7 @@ def test_an_error_while_resolving_is_not_read_as_not_accepted(scripted, client):
         client.resolve_start("app-1", since=now(), deployment_uuid="d-1")
 
 
-# --- Confirming many with one list ----------------------------------------------------------
-
-
-def answered(application_uuid, deployment_uuid):
-    return StartAnswer(application_uuid, now(), deployment_uuid)
-
-
-def test_many_starts_are_confirmed_by_one_list():
-    listed = [Deployment("d-1", "queued"), Deployment("d-9", "in_progress")]
-    answers = [answered("a", "d-1"), answered("b", "phantom"), answered("c", None)]
-    assert confirm_starts(answers, listed=listed) == {"a": listed[0]}
+# --- Which application a deployment belongs to -------------------------------------------------
 
 
 def test_deployments_find_their_application_by_number_then_by_name():

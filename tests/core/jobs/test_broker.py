@@ -1,16 +1,21 @@
-"""The task queue in PostgreSQL: each task to one worker, whatever the clocks of the hosts say."""
+"""The task queue in PostgreSQL: one worker takes each task, whatever the hosts' clocks say."""
 
+import threading
+import time
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.conf import Conf
 from django_q.models import OrmQ
 
-from core.jobs.broker import DatabaseBroker
+from core.jobs.broker import CHANNEL, DatabaseBroker, announce_tasks
+from core.jobs.jobs import ask
 from tests.concurrency import at_once
+from tests.notices import listening
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -18,7 +23,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def broker(monkeypatch):
     monkeypatch.setattr(Conf, "POLL", 0)
-    return get_broker()
+    broker = get_broker()
+    broker.dequeue()  # begins to listen
+    return broker
 
 
 def test_it_is_the_broker_of_the_tasks(broker):
@@ -67,3 +74,56 @@ def test_many_at_once_never_take_the_same_task(broker):
 
     taken = [number for each in at_once([take] * 8) for number in each]
     assert sorted(taken) == numbers
+
+
+# --- Waiting for a task ---
+
+
+def later(job) -> threading.Timer:
+    """Call it on another connection while this thread waits."""
+    timer = threading.Timer(0.3, lambda: (job(), connection.close()))
+    timer.start()
+    return timer
+
+
+def test_an_idle_worker_is_woken_when_a_task_is_announced(broker, monkeypatch):
+    monkeypatch.setattr(Conf, "POLL", 100)
+    begin = time.monotonic()
+    later(announce_tasks)
+    assert broker.dequeue() is None
+    assert time.monotonic() - begin < 50
+
+
+def test_an_announcement_that_comes_during_a_poll_is_not_missed(broker, monkeypatch):
+    monkeypatch.setattr(Conf, "POLL", 100)
+    begin = time.monotonic()
+    at_once([announce_tasks])
+    assert broker.dequeue() is None
+    assert time.monotonic() - begin < 50
+
+
+def test_it_listens_again_on_a_new_connection(broker, monkeypatch):
+    monkeypatch.setattr(Conf, "POLL", 100)
+    connection.close()
+    begin = time.monotonic()
+    assert broker.dequeue() is None
+    at_once([announce_tasks])
+    assert broker.dequeue() is None
+    assert time.monotonic() - begin < 50
+
+
+def test_without_an_announcement_it_polls(broker, monkeypatch):
+    monkeypatch.setattr(Conf, "POLL", 0.1)
+    later(lambda: broker.enqueue("a task"))
+    deadline = time.monotonic() + 60
+    while not (tasks := broker.dequeue()):
+        assert time.monotonic() < deadline
+    assert tasks[0][1] == "a task"
+
+
+def test_all_tasks_that_are_asked_for_together_are_announced_once(broker):
+    with listening(CHANNEL) as notices:
+        ask(["slot:1", "slot:2"])
+        assert notices() == [""]
+        ask(["slot:1"])
+        assert notices() == []

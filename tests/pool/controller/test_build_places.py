@@ -1,10 +1,14 @@
 """How many starts are sent to a server at once."""
 
+from datetime import timedelta
+
 import pytest
+from django.db.models.functions import Now
 
 from coolify.client.resources import Server
 from coolify.server_limits import remember_servers
-from pool.controller.start import give_places
+from pool.controller import places
+from pool.controller.places import give_places
 from slots.deployment import Deployment
 from tests.factories import DeploymentFactory
 
@@ -29,13 +33,13 @@ def server(name: str, *, builds: int, queue: int) -> None:
 def test_as_many_as_it_builds_and_as_many_again_to_keep_it_busy():
     server("server-1", builds=2, queue=25)
     waiting(10)
-    assert give_places() == 4
+    assert len(give_places()) == 4
 
 
 def test_those_ahead_never_fill_coolifys_own_queue():
     server("server-1", builds=60, queue=25)
     waiting(80)
-    assert give_places() == 60 + 12
+    assert len(give_places()) == 60 + 12
 
 
 def test_those_who_came_first_go_first():
@@ -48,7 +52,7 @@ def test_those_who_came_first_go_first():
 def test_a_place_is_given_again_only_when_it_is_free():
     server("server-1", builds=1, queue=25)
     waiting(5)
-    assert (give_places(), give_places()) == (2, 0)
+    assert (len(give_places()), give_places()) == (2, [])
 
 
 def test_servers_do_not_take_each_others_places():
@@ -60,3 +64,25 @@ def test_servers_do_not_take_each_others_places():
     started = Deployment.objects.filter(status="starting")
     assert started.filter(server_uuid="server-1").count() == 2
     assert started.filter(server_uuid="server-2").count() == 6
+
+
+def test_a_bot_of_better_priority_goes_first():
+    server("server-1", builds=1, queue=25)
+    first, _, urgent = waiting(3)
+    Deployment.objects.filter(pk=urgent.pk).update(turn=first.turn - timedelta(seconds=1))
+    assert give_places() == [urgent.slot_id, first.slot_id]
+
+
+def test_one_that_was_cancelled_meanwhile_gets_no_place_and_spoils_none(monkeypatch):
+    server("server-1", builds=1, queue=25)
+    cancelled, other = waiting(2)
+    give = places._give_place
+
+    def cancel_first(deployment):
+        Deployment.objects.filter(pk=cancelled.pk).update(status="cancelled", ended_at=Now())
+        return give(deployment)
+
+    monkeypatch.setattr(places, "_give_place", cancel_first)
+    assert give_places() == [other.slot_id]
+    cancelled.refresh_from_db()
+    assert cancelled.status == "cancelled"

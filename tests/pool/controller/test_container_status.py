@@ -1,4 +1,4 @@
-"""What a container is, and how a deployment stands: every combination, as tables."""
+"""Container statuses and verdicts on deployments: every combination, as tables."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,8 +24,8 @@ STATES = [
     "dancing:healthy",
 ]
 
-# Of an application whose server answers and of which no deployment is active, by its state:
-# never deployed, last deployment over, last deployment failed.
+# An application on a reachable server without an active deployment. By its state: never deployed,
+# last deployment over, last deployment failed.
 AT_REST = {
     "running:healthy": (C.RUNNING, C.RUNNING, C.RUNNING),
     "running:unhealthy": (C.RUNNING, C.RUNNING, C.RUNNING),
@@ -80,7 +80,7 @@ def test_an_old_coolify_that_says_nothing_of_its_server_is_believed(state):
     assert status_of(state, reachable=None) == status_of(state, reachable=True)
 
 
-# --- How a deployment stands ---
+# --- Verdicts ---
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GRACE = timedelta(minutes=3)
@@ -103,26 +103,28 @@ TABLE = [
     ("restarting:unknown", False, "", None, Verdict.ASK_DEPLOYMENT),
     ("degraded:unhealthy", False, "", None, Verdict.ASK_DEPLOYMENT),
     ("", False, "", None, Verdict.ASK_DEPLOYMENT),
-    ("exited:unhealthy", False, "failed", JUST_NOW, Verdict.FAILED),
-    ("exited:unhealthy", False, "cancelled-by-user", JUST_NOW, Verdict.FAILED),
+    ("exited:unhealthy", False, "failed", JUST_NOW, Verdict.DEPLOYMENT_FAILED),
+    ("exited:unhealthy", False, "cancelled-by-user", JUST_NOW, Verdict.DEPLOYMENT_FAILED),
     ("exited:unhealthy", False, "finished", JUST_NOW, Verdict.WAIT),
     ("stopped", False, "finished", JUST_NOW, Verdict.WAIT),
     ("restarting:unknown", False, "finished", JUST_NOW, Verdict.WAIT),
     ("starting:unknown", False, "finished", JUST_NOW, Verdict.WAIT),
-    ("exited:unhealthy", False, "finished", LONG_AGO, Verdict.FAILED),
-    ("stopped", False, "finished", LONG_AGO, Verdict.FAILED),
-    ("restarting:unknown", False, "finished", LONG_AGO, Verdict.FAILED),
-    ("degraded:unhealthy", False, "finished", JUST_NOW, Verdict.FAILED),
-    ("error", False, "finished", JUST_NOW, Verdict.FAILED),
+    ("exited:unhealthy", False, "finished", LONG_AGO, Verdict.CONTAINER_FAILED),
+    ("stopped", False, "finished", LONG_AGO, Verdict.CONTAINER_FAILED),
+    ("restarting:unknown", False, "finished", LONG_AGO, Verdict.CONTAINER_FAILED),
+    ("degraded:unhealthy", False, "finished", JUST_NOW, Verdict.CONTAINER_FAILED),
+    ("error", False, "finished", JUST_NOW, Verdict.CONTAINER_FAILED),
 ]
 
 
 def evidence(state, *, active, ended_as, ended_at, reachable=True, late=False):
+    seen = status_of(state or "exited", active=active, past="over")
     return Evidence(
         now=NOW,
         deadline=NOW + timedelta(minutes=-1 if late else 1),
-        application=None if state is None else application(state, reachable=reachable),
-        is_active=active,
+        container=seen or C.STOPPED,  # if Coolify does not know, the last observation stays
+        application_missing=state is None,
+        server_unreachable=not reachable,
         ended_as=ended_as,
         ended_at=ended_at,
         grace=GRACE,

@@ -21,7 +21,7 @@ BOTS = 6
 SECONDS_OF_TROUBLE = 1.0
 
 STUCK = {"kind": "stuck_in_progress", "times": 1}
-# The first names the test; the others bring about what it strikes at.
+# The first fault names the test; the others create the situation that it needs.
 FAULTS = [
     [{"kind": "error", "status": 500, "probability": 0.5}],
     [{"kind": "error", "status": 429, "retry_after": 1, "probability": 0.3}],
@@ -47,9 +47,9 @@ FAULTS = [
 
 @pytest.fixture(autouse=True)
 def short_times(settings):
-    # A bot that does not start within this three times fails: a busy machine needs longer.
+    # A bot fails if three starts take longer than this: a busy machine needs time.
     settings.DEPLOY_TIMEOUT = timedelta(seconds=6)
-    # Nor may it take longer than this to bring down a bot's container.
+    # A bot's container must stop within this time.
     settings.DEPLOY_GRACE_PERIOD = timedelta(seconds=20)
     settings.HEARTBEAT_TIMEOUT = timedelta(seconds=20)
     settings.CONTAINER_EVIDENCE = timedelta(seconds=3)
@@ -69,14 +69,14 @@ def name_of(faults):
 def tend_and_reconcile(pool, happened, *, seconds):
     last_pass = 0.0
 
-    def look():
+    def check():
         nonlocal last_pass
         if time.monotonic() - last_pass > 0.3:
             reconcile()
             last_pass = time.monotonic()
         return happened()
 
-    return pool.until(look, seconds=seconds)
+    return pool.until(check, seconds=seconds)
 
 
 def is_over(pool, bots):
@@ -108,7 +108,7 @@ def test_a_fault_loses_doubles_and_fails_no_bot(pool, faults):
     for fault in faults:
         pool.control.add_fault(**fault)
     bots = [pool.request(meetingSeconds=600) for _ in range(BOTS)]
-    Slot.objects.filter(number=1).update(recreate=True)  # so that one application is deleted
+    Slot.objects.filter(number=1).update(recreate=True)  # one application is deleted
     end = time.monotonic() + SECONDS_OF_TROUBLE
     tend_and_reconcile(pool, lambda: time.monotonic() > end and have_struck(pool), seconds=60)
     pool.control.clear_faults()
@@ -118,7 +118,7 @@ def test_a_fault_loses_doubles_and_fails_no_bot(pool, faults):
 
 @pytest.mark.parametrize("pool", [{"shortest_heartbeat": 0.3}], indirect=True)
 def test_a_restart_of_coolify_loses_doubles_and_fails_no_bot(pool):
-    """It marks all that is queued or in progress as failed, and answers nothing for a while."""
+    """It marks everything queued or in progress as failed, and does not answer for a while."""
     bots = [pool.request(meetingSeconds=600) for _ in range(BOTS)]
     pool.until(lambda: Deployment.objects.filter(status="in_progress").exists())
     pool.control.restart_coolify(outage_seconds=0.5)
@@ -128,7 +128,7 @@ def test_a_restart_of_coolify_loses_doubles_and_fails_no_bot(pool):
 
 @pytest.mark.parametrize("pool", [{"shortest_heartbeat": 0.3}], indirect=True)
 def test_a_server_out_of_reach_for_a_while_loses_doubles_and_fails_no_bot(pool, settings):
-    """Its bots go on; their statuses freeze, and no stop gets through."""
+    """Its bots continue; their statuses freeze, and no stop gets through."""
     settings.DEPLOY_TIMEOUT = timedelta(seconds=20)
     bots = [pool.request(meetingSeconds=600) for _ in range(BOTS)]
     pool.until(lambda: pool.count(bots, BotStatus.IN_CALL))

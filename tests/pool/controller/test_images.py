@@ -1,4 +1,4 @@
-"""The image rule, pass by pass: a start may come in between any two statements of it."""
+"""The image rule, step by step: a start may come in between any two steps."""
 
 import pytest
 
@@ -21,17 +21,17 @@ def warm(deployment):
     WarmImage.objects.create(image=deployment.image, server_uuid=deployment.server_uuid)
 
 
-def test_whoever_comes_after_the_warm_ones_were_let_through_leads_no_pull(deployment, warm):
+def test_a_late_deployment_with_a_warm_image_leads_no_pull(deployment, warm):
     assert choose_leaders() == 0
 
 
-def test_nobody_is_said_to_wait_for_a_pull_that_is_not_there(deployment, warm):
+def test_no_deployment_waits_for_a_pull_that_does_not_exist(deployment, warm):
     note_who_waits()
     deployment.refresh_from_db()
     assert not deployment.waited_for_image
 
 
-def test_whoever_waits_for_a_pull_is_told_so(deployment):
+def test_a_deployment_says_that_it_waits_for_a_pull(deployment):
     request_bot(
         BotRequest(meeting_url="https://meet.google.com/abc-defg-hij", platform="google-meet"),
         actor="test",
@@ -40,6 +40,6 @@ def test_whoever_waits_for_a_pull_is_told_so(deployment):
     note_who_waits()
     waits = Deployment.objects.order_by("id").values_list("waited_for_image", "reason")
     assert list(waits) == [
-        (False, "Pulls the image for all that wait for it"),
-        (True, "Another deployment pulls the image"),
+        (False, "Pulls the image for all deployments that wait for it"),
+        (True, "Another deployment is pulling the image"),
     ]

@@ -36,7 +36,7 @@ SEEDS = [int(seed) for seed in os.environ.get("BOTPOOL_SEEDS", "1").split(",")]
 
 DURATIONS = {
     **{name: value for name, value in SHORT.items() if isinstance(value, timedelta)},
-    # A killed worker's leases last so long.
+    # How long the leases of a killed worker last.
     "LOCK_TTL": timedelta(seconds=1),
     "RECONCILE_LOCK_TTL": timedelta(milliseconds=500),
     "DEPLOY_TIMEOUT": timedelta(seconds=20),
@@ -99,7 +99,7 @@ def nursery() -> Iterator[Nursery]:
 
 
 def kill_now_and_then(workers, *, dice):
-    """Mostly one of them, sometimes all at once, with a moment in which nobody works."""
+    """Mostly one of them, sometimes all at once, so that for a moment no worker runs."""
     for _ in range(KILLS):
         time.sleep(dice.uniform(0.02, 0.4))
         for _ in range(WORKERS if dice.random() < 0.2 else 1):

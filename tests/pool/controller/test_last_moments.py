@@ -1,6 +1,5 @@
-"""What is read and what is done about it: something may have happened in between."""
+"""Something may happen between reading a row and acting on it."""
 
-import math
 import threading
 import time
 from datetime import timedelta
@@ -12,23 +11,22 @@ from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.moves import Outcome
-from bots.status import BotStatus
+from bots.status import BotStatus, FailureCause
 from coolify.client.errors import BudgetExhausted, CoolifyError
 from coolify.client.resources import Application, ApplicationStatus
 from core import leases
 from core.leases import LeaseLost, acquire_lease, holding_lease
 from pool.assign import assign_bot_to_slot
-from pool.controller import applications
-from pool.controller import stop as stopping
-from pool.controller.deployments import remove_failed
-from pool.controller.stop import pause_after_error, stop_released
-from pool.controller.teardown import bring_down
+from pool.controller import applications, start
+from pool.controller.context import SlotContext
+from pool.controller.stop import pause_after_error
 from pool.drain import drain
 from pool.lifecycle import end_bot, handle_slot_error, mark_slot_running
-from slots.deployment import Deployment
+from slots.deployment import Deployment, Watch
 from slots.locks import with_status_lock
 from slots.models import Slot, SlotTransition
 from tests.concurrency import at_once
+from tests.controller import advance_one
 from tests.factories import BotFactory, SlotFactory
 from tests.processes import wait_until
 from tests.queued import ask, pool_of, statuses
@@ -36,8 +34,8 @@ from tests.queued import ask, pool_of, statuses
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class NobodyIsCalled:
-    """A Coolify to which no call may be made."""
+class NeverCalled:
+    """A Coolify that must not be called."""
 
     def __getattr__(self, name: str):
         raise AssertionError(f"Coolify was called: {name}")
@@ -50,8 +48,8 @@ def deploying_slot() -> Slot:
         status="in_progress",
         start_asked_at=Now(),
         deployment_uuid="d-1",
-        condemned="Coolify says that it failed",
-        deadline=Now() - timedelta(seconds=1),
+        coolify_status="failed",
+        coolify_ended_at=Now(),
     )
     return slot
 
@@ -60,50 +58,40 @@ def the_bot_calls(slot: Slot) -> bool:
     return mark_slot_running(slot, reason="The bot calls", actor="bot")
 
 
-# --- A failed start whose bot lives after all ---
+# --- A failed start whose bot is alive after all ---
 
 
-def test_a_bot_that_has_called_is_not_stopped_by_who_saw_its_start_fail():
+def test_a_bot_that_has_called_is_not_failed_by_a_late_verdict():
     slot = deploying_slot()
     assert the_bot_calls(Slot.objects.get())
-    with with_status_lock(slot) as lease:
-        gone = bring_down(slot, look=None, coolify=NobodyIsCalled(), lease=lease, actor="test")
-    assert not gone
-
-
-def test_a_bot_that_has_called_is_not_failed_by_who_saw_its_start_fail():
-    slot = deploying_slot()
-    assert the_bot_calls(Slot.objects.get())
-    assert not handle_slot_error(slot, "It failed", actor="test", place_again=False)
+    assert not handle_slot_error(
+        slot, "It failed", cause=FailureCause.CONTAINER_FAILED, actor="test", place_again=False
+    )
     assert Bot.objects.get().status == BotStatus.JOINING_CALL
 
 
-def test_a_pass_that_comes_to_it_late_leaves_it_alone(monkeypatch):
-    """The list of failed ones was read before the bot called."""
-    deploying_slot()
-    real = leases.acquire_lease
+def test_a_step_that_read_the_slot_before_its_bot_called_leaves_it_alone(monkeypatch):
+    slot = deploying_slot()
+    Watch.objects.create(pk=True, observed_at=Now())
+    Slot.objects.update(container_status="STOPPED", application_state="exited")
+    real = start.judge
 
-    def acquire(*args, **kwargs):
-        the_bot_calls(Slot.objects.get())
-        return real(*args, **kwargs)
+    def the_bot_calls_meanwhile(seen):
+        assert the_bot_calls(Slot.objects.get())
+        return real(seen)
 
-    monkeypatch.setattr(leases, "acquire_lease", acquire)
-    remove_failed(None, NobodyIsCalled(), until=math.inf)
+    monkeypatch.setattr(start, "judge", the_bot_calls_meanwhile)
+    monkeypatch.setattr("pool.controller.advance.shared_coolify", NeverCalled)
+    monkeypatch.setattr("pool.controller.advance.describe", lambda context: None)
+    advance_one(slot)
     assert Slot.objects.get().status == "busy"
     assert Bot.objects.get().status == BotStatus.JOINING_CALL
-
-
-def test_once_its_stop_is_decided_no_call_makes_it_busy():
-    slot = deploying_slot()
-    Slot.objects.update(stop_asked_at=Now())
-    assert not the_bot_calls(slot)
-    assert Slot.objects.get().status == "deploying"
 
 
 # --- Leases ---
 
 
-def test_a_lease_that_has_run_out_here_is_lost_before_anybody_says_so():
+def test_a_lease_that_has_expired_by_the_hosts_clock_is_lost_without_a_query():
     lease = acquire_lease("test", ttl=timedelta(milliseconds=50))
     time.sleep(0.06)
     with pytest.raises(LeaseLost):
@@ -165,22 +153,12 @@ def test_an_application_is_looked_for_only_if_it_may_have_been_made(maybe_done, 
     slot = SlotFactory(coolify_uuid="")
     coolify = SimpleNamespace(create_application=create)
     with with_status_lock(slot) as lease, pytest.raises(CoolifyError):
-        applications.make_application(slot, image="i:1", coolify=coolify, lease=lease, actor="test")
+        applications.make_application(SlotContext(slot, lease, coolify), image="i:1")
     slot.refresh_from_db()
     assert (slot.application_asked_at is not None) == is_looked_for
 
 
-# --- Calls that hang ---
-
-
-def test_slots_whose_calls_hang_leave_time_for_the_rest_of_the_pass(monkeypatch):
-    monkeypatch.setattr(stopping, "LONGEST", 0.1)
-    tried = []
-    monkeypatch.setattr(stopping, "_stop", lambda slot, *_: tried.append(slot) or time.sleep(0.2))
-    for _ in range(3):
-        SlotFactory(status="stopping", previous_status="busy")
-    stop_released(None, NobodyIsCalled())
-    assert len(tried) == 1
+# --- What does not work ---
 
 
 @pytest.mark.parametrize(("age", "pause"), [(1, 5), (60, 15), (3600, 60)])
@@ -201,12 +179,15 @@ def test_what_the_budget_held_back_is_tried_when_the_budget_says():
 # --- A pull without an application ---
 
 
-def test_a_pull_whose_application_is_gone_holds_nobody_up():
-    deploying_slot()
-    Deployment.objects.update(pulling=True, leader=True, deployment_uuid="", condemned="")
+def test_a_pull_whose_application_is_gone_holds_no_other_up(monkeypatch):
+    monkeypatch.setattr("pool.controller.advance.shared_coolify", NeverCalled)
+    slot = deploying_slot()
+    Deployment.objects.update(
+        pulling=True, leader=True, deployment_uuid="", coolify_status="", coolify_ended_at=None
+    )
     Slot.objects.update(coolify_uuid="")
     end_bot(Bot.objects.get(), Outcome(BotStatus.CANCELLED, "Not needed", "client"))
-    stop_released(None, NobodyIsCalled())
+    advance_one(slot)
     assert Slot.objects.get().status == "idle"
     assert not Deployment.objects.get().pulling
 
@@ -215,7 +196,7 @@ def test_a_pull_whose_application_is_gone_holds_nobody_up():
 
 
 def test_a_lock_on_its_key_does_not_cost_the_first_in_line_its_turn(settings):
-    """A row that refers to the bot, such as the name of its request, takes such a lock."""
+    """A row that refers to the bot, such as its idempotency key, takes such a lock."""
     pool_of(settings, 0)
     first, second = ask(), ask()
     SlotFactory()

@@ -1,7 +1,6 @@
 """Workers that can be killed: `python -m tests.pool.controller.worker_nursery SETTINGS`
-starts one for each line it reads, and prints its process id. It has no threads, so that a fork of
-it is a clean start; and what a worker needs is imported before, so that it works from its first
-millisecond."""
+starts one for each line it reads, and prints its process id. It has no threads, so it can fork
+safely. It imports what a worker needs, so a worker works from its first millisecond."""
 
 import json
 import os
@@ -28,10 +27,10 @@ def set_up(changes):
 
 
 def work(parent):
-    """What django-q2's workers do in the periodic work, as fast as it goes."""
-    from pool.controller.passes import tend_slots
+    """Do the work of django-q2's workers, as fast as possible."""
     from pool.reconciler.reconcile import reconcile
     from pool.sweep import sweep_queue
+    from tests.controller import tend_slots
 
     while os.getppid() == parent:
         for job in (sweep_queue, tend_slots, reconcile):
@@ -45,7 +44,7 @@ def work(parent):
 def main():
     set_up(json.loads(sys.argv[1]))
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead leave no zombies
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # killed workers leave no zombies
     me = os.getpid()
     for _ in sys.stdin:
         child = os.fork()

@@ -1,4 +1,4 @@
-"""Applications of no slot: reported first, deleted late, and only if they are certainly ours."""
+"""Orphans: reported first, deleted late, and only if they are certainly ours."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from coolify.client.image import Image
 from coolify.client.resources import Application, ApplicationStatus
 from coolify.shared import shared_coolify
 from core.leases import acquire_lease
-from pool.reconciler.cleanup import clean_up
+from pool.reconciler.cleanup import cleanup_orphaned_slots
 from pool.reconciler.orphans import has_our_name
 from pool.reconciler.reconcile import reconcile
 from slots.models import Finding, Slot
@@ -23,7 +23,7 @@ ORPHAN = "pool-google-meet-007"
 
 @pytest.fixture(autouse=True)
 def long_gaps(settings):
-    settings.RECONCILE_INTERVAL = timedelta(days=1)  # a busy machine breaks no thread of evidence
+    settings.RECONCILE_INTERVAL = timedelta(days=1)  # a busy machine must not break the evidence
 
 
 def make_application(settings, name=ORPHAN, **where):
@@ -60,7 +60,7 @@ def test_an_application_of_no_slot_is_reported_and_kept(pool, settings, monkeypa
     finding = Finding.objects.get(kind="application_unknown")
     assert (finding.subject, finding.name) == (f"application:{uuid}", ORPHAN)
     monkeypatch.setattr("pool.reconciler.cleanup.database_now", lambda: finding.last_seen_at)
-    assert outcome(clean_up()) == ["Kept: seen for 0 s, removed after 3600 s"]
+    assert outcome(cleanup_orphaned_slots()) == ["Kept: seen for 0 s, deleted after 3600 s"]
     assert applications(pool) == [ORPHAN]
 
 
@@ -76,7 +76,7 @@ def test_after_an_hour_without_a_slot_it_is_deleted(pool, settings):
     make_application(settings)
     reconcile()
     seen_for(hours=2)
-    assert outcome(clean_up()) == ["Deletion asked for"]
+    assert outcome(cleanup_orphaned_slots()) == ["Deletion requested"]
     assert deleted(pool, ORPHAN)
     assert Finding.objects.get().actor == "cleanup"
 
@@ -85,7 +85,7 @@ def test_a_dry_run_deletes_nothing(pool, settings):
     make_application(settings)
     reconcile()
     seen_for(hours=2)
-    assert outcome(clean_up(dry_run=True)) == ["Would be deleted now"]
+    assert outcome(cleanup_orphaned_slots(dry_run=True)) == ["Would be deleted now"]
     assert applications(pool) == [ORPHAN]
 
 
@@ -95,7 +95,7 @@ def test_the_hour_must_be_without_a_break(pool, settings):
     reconcile()
     seen_for(hours=2)
     Finding.objects.update(last_seen_at=timezone.now() - timedelta(minutes=10))
-    assert outcome(clean_up()) == ["Kept: seen for 0 s, removed after 3600 s"]
+    assert outcome(cleanup_orphaned_slots()) == ["Kept: seen for 0 s, deleted after 3600 s"]
 
 
 NOT_OURS = [
@@ -121,7 +121,7 @@ def test_an_application_in_another_environment_is_not_ours(pool, settings):
     reconcile()
     seen_for(hours=2)
     settings.COOLIFY_ENVIRONMENT_NAME = "staging"
-    assert outcome(clean_up()) == ["Kept: it is not known to lie in our environment"]
+    assert outcome(cleanup_orphaned_slots()) == ["Kept: it is not known to be in our environment"]
     assert applications(pool) == [ORPHAN]
 
 
@@ -130,17 +130,19 @@ def test_it_is_never_deleted_while_a_slot_of_that_name_is_being_made(pool, setti
     reconcile()
     seen_for(hours=2)
     SlotFactory(number=7, coolify_uuid="", application_asked_at=timezone.now())
-    assert clean_up().lines == []
+    assert cleanup_orphaned_slots().lines == []
     assert applications(pool) == [ORPHAN]
 
 
-def test_it_is_kept_while_somebody_works_on_the_slot_of_that_name(pool, settings):
+def test_it_is_kept_while_another_process_works_on_the_slot_of_that_name(pool, settings):
     make_application(settings)
     reconcile()
     seen_for(hours=2)
     slot = SlotFactory(number=7, coolify_uuid="")
     acquire_lease(f"slot:{slot.pk}", ttl=timedelta(minutes=1))
-    assert outcome(clean_up()) == ["Kept: somebody works on the slot of that name"]
+    assert outcome(cleanup_orphaned_slots()) == [
+        "Kept: another process is working on the slot of that name"
+    ]
 
 
 def test_it_is_kept_while_a_bot_that_ran_in_it_lives(pool, settings):
@@ -148,7 +150,7 @@ def test_it_is_kept_while_a_bot_that_ran_in_it_lives(pool, settings):
     bot = BotFactory(coolify_service_uuid=uuid)
     reconcile()
     seen_for(hours=2)
-    assert outcome(clean_up()) == [f"Kept: Bot #{bot.pk} ran in it and has not ended"]
+    assert outcome(cleanup_orphaned_slots()) == [f"Kept: Bot #{bot.pk} ran in it and has not ended"]
 
 
 def test_a_botpool_that_lost_its_rows_does_not_delete_the_whole_pool(pool, settings):
@@ -159,7 +161,7 @@ def test_a_botpool_that_lost_its_rows_does_not_delete_the_whole_pool(pool, setti
         type(bot).objects.filter(pk=bot.pk).update(coolify_service_uuid="")
     reconcile()
     seen_for(hours=2)
-    assert "4 of 4 applications belong to no slot" in clean_up().stopped
+    assert "4 of 4 applications belong to no slot" in cleanup_orphaned_slots().stopped
     assert len(applications(pool)) == 4
 
 
@@ -169,6 +171,6 @@ def test_a_list_that_fails_deletes_nothing(pool, settings):
     seen_for(hours=2)
     for fault in ("empty", "error", "html"):
         pool.control.add_fault(fault, path="/applications$")
-        clean_up()
+        cleanup_orphaned_slots()
         pool.control.clear_faults()
     assert applications(pool) == [ORPHAN]

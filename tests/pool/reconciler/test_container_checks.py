@@ -10,15 +10,15 @@ from django.db import connection
 from django.utils import timezone
 
 from bots.models import Bot
-from bots.status import BotStatus
+from bots.status import BotStatus, FailureCause
 from coolify.shared import shared_coolify
-from pool.controller.descriptions import write_settled_descriptions
 from pool.lifecycle import handle_slot_error
 from pool.reconciler import container_checks
 from pool.reconciler import hearing as uptime
 from pool.reconciler.reconcile import reconcile
 from slots.deployment import Deployment
 from slots.models import Finding, Slot
+from tests.controller import advance_one
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -34,7 +34,7 @@ def short_windows(settings):
 
 @pytest.fixture(autouse=True)
 def no_gap_of_ours(monkeypatch):
-    """The passes of these tests follow each other: see test_heartbeats.py for gaps."""
+    """Passes follow each other without a gap here; test_heartbeats.py tests gaps."""
     monkeypatch.setattr("pool.reconciler.container_checks.explicable_silence", timedelta)
     monkeypatch.setattr("pool.reconciler.heartbeats.explicable_silence", timedelta)
 
@@ -61,7 +61,7 @@ def reconcile_until(pool, happened, *, seconds=60.0):
 
 
 def passes(pool, seconds=2.0):
-    """Passes, one after the other, for longer than any window lasts."""
+    """Run passes for longer than any evidence has to last."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         reconcile()
@@ -71,7 +71,7 @@ def passes(pool, seconds=2.0):
 
 @contextmanager
 def heartbeats():
-    """All bots are heard of, many times in each window."""
+    """All bots send heartbeats, often enough to count as alive."""
     over = threading.Event()
 
     def beat():
@@ -110,8 +110,8 @@ def test_a_bot_whose_container_is_gone_fails_and_its_slot_comes_back(pool):
 
 
 def test_a_heartbeat_beats_a_stale_status(pool, settings):
-    """A bot in the waiting room is alive as long as it says so, whatever Coolify shows."""
-    settings.CONTAINER_EVIDENCE = timedelta(seconds=4)  # a busy machine lets a few beats pass
+    """A bot in the waiting room is alive as long as it sends heartbeats, whatever Coolify shows."""
+    settings.CONTAINER_EVIDENCE = timedelta(seconds=4)  # a busy machine may miss a few heartbeats
     slot = busy_slot(pool, waitingRoomSeconds=100_000)
     pool.control.add_fault("statuses_freeze")
     pool.control.set_status(slot.coolify_uuid, "exited:unhealthy")
@@ -146,7 +146,7 @@ def test_while_bots_cannot_be_heard_an_exited_container_proves_nothing(pool, mon
     assert Slot.objects.get().status == "busy"
 
 
-def test_an_unreachable_server_stops_nobodys_bot(pool):
+def test_an_unreachable_server_stops_no_bot(pool):
     slot = busy_slot(pool)
     pool.control.set_status(slot.coolify_uuid, "exited:unhealthy")
     pool.control.set_reachable(False)
@@ -156,7 +156,7 @@ def test_an_unreachable_server_stops_nobodys_bot(pool):
 
 
 def test_a_status_that_has_changed_inside_the_lease_is_believed(pool, settings):
-    """Between the look and the lease the container came back."""
+    """The container comes back between the check and the lease."""
     settings.CONTAINER_EVIDENCE = timedelta()
     slot = busy_slot(pool)
     pool.control.add_fault("statuses_freeze")
@@ -172,7 +172,7 @@ def test_a_status_that_has_changed_inside_the_lease_is_believed(pool, settings):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(container_checks, "wrong_containers", seen_and_then_back)
         report = reconcile()
-    assert [line.outcome for line in report.lines] == ["Not so any more, nothing changed"]
+    assert [line.outcome for line in report.lines] == ["No longer so, nothing changed"]
     assert Slot.objects.get().status == "busy"
 
 
@@ -228,7 +228,7 @@ def test_a_bot_whose_application_was_deleted_fails_once_it_is_silent(pool):
     reconcile_until(pool, pool.all_idle)
 
 
-# --- Lists that are not to be believed ---
+# --- Lists that cannot be trusted ---
 
 
 BAD_LISTS = [
@@ -253,7 +253,7 @@ def test_a_list_that_fails_or_lacks_too_much_touches_nothing(pool, settings):
         pool.control.clear_faults()
 
 
-def test_a_bad_look_does_not_end_what_was_seen_before(pool, settings):
+def test_a_bad_snapshot_does_not_end_a_finding(pool, settings):
     settings.CONTAINER_EVIDENCE = timedelta(minutes=1)
     slot = busy_slot(pool)
     pool.control.add_fault("statuses_freeze")
@@ -268,11 +268,11 @@ def test_a_bad_look_does_not_end_what_was_seen_before(pool, settings):
     assert (again.pk, again.ended_at) == (first.pk, None)
 
 
-def test_a_short_list_is_told_to_the_operator(pool):
+def test_a_short_list_is_reported_to_the_operator(pool):
     busy_slots(pool, 4)
     pool.control.shorten_lists(1, path="/applications$")
     report = reconcile()
-    assert "suspiciously short" in report.looked
+    assert "suspiciously short" in report.observed
     assert len(Finding.objects.get(kind="short_list").evidence["missing"]) == 3
 
 
@@ -291,17 +291,19 @@ def test_after_a_few_attempts_it_waits_for_the_operator(pool, settings):
     settings.RECOVERY_ATTEMPTS = 2
     slot = busy_slot(pool)
     Slot.objects.filter(pk=slot.pk).update(recovery_attempts=2)
-    assert handle_slot_error(slot, "It does not start", actor="test")
+    assert handle_slot_error(
+        slot, "It does not start", cause=FailureCause.CONTAINER_FAILED, actor="test"
+    )
     time.sleep(0.5)
     reconcile()
     assert Slot.objects.get().status == "error"
-    assert Finding.objects.get(kind="slot_in_error").decision == "Wait for the operator"
+    assert Finding.objects.get(kind="slot_in_error").decision == "Wait for an operator"
 
 
 def test_the_pause_before_an_attempt_grows(pool, settings):
     settings.RECOVERY_PAUSE = timedelta(minutes=1)
     slot = busy_slot(pool)
-    handle_slot_error(slot, "It does not start", actor="test")
+    handle_slot_error(slot, "It does not start", cause=FailureCause.CONTAINER_FAILED, actor="test")
     Slot.objects.update(recovery_attempts=1, status_since=timezone.now() - timedelta(minutes=3))
     reconcile()
     assert Slot.objects.get().status == "error"
@@ -322,17 +324,17 @@ def test_a_slot_that_cannot_be_stopped_goes_into_error(pool, settings):
     reconcile_until(pool, pool.all_idle)
 
 
-# --- Texts ---
+# --- Descriptions ---
 
 
-def test_a_description_that_somebody_changed_is_written_again(pool, settings):
+def test_a_description_that_was_changed_in_coolify_is_written_again(pool, settings):
     settings.DESCRIPTION_SETTLED_AFTER = timedelta()
     slot = busy_slot(pool)
-    write_settled_descriptions()
+    advance_one(slot)
     shared_coolify().update_application(slot.coolify_uuid, description="mine!")
     reconcile()
     reconcile()
-    write_settled_descriptions()
+    advance_one(slot)
     shown = shared_coolify().application(slot.coolify_uuid).description
     assert shown == Slot.objects.get().description_written
     assert shown.startswith("[BUSY]")

@@ -1,4 +1,4 @@
-"""Silence counts only over time in which Botpool was up to hear its bots."""
+"""Silence counts only while Botpool could hear its bots."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ from bots.moves import Outcome, move_bot
 from bots.status import BotStatus
 from coolify.client.errors import NotFound
 from pool.assign import assign_bot_to_slot
-from pool.controller.observe import Look
+from pool.controller.observe import Snapshot
 from pool.lifecycle import mark_slot_running
 from pool.reconciler import hearing as uptime
 from pool.reconciler import heartbeats
@@ -35,7 +35,7 @@ def ago(**how_long):
 
 @pytest.fixture
 def web_is_up(monkeypatch):
-    """The web answers where bots call: no web server runs in most of these tests."""
+    """The web server seems to answer; none runs in most of these tests."""
     monkeypatch.setattr(uptime, "web_answers", lambda: True)
 
 
@@ -100,7 +100,7 @@ def test_a_change_of_status_is_a_sign_of_life(web_is_up):
 
 
 def test_after_an_outage_every_clock_starts_afresh(web_is_up):
-    """Botpool was down for six minutes; its first pass fails nobody."""
+    """Botpool was down for six minutes; its first pass fails no bot."""
     Uptime.objects.create(since=ago(hours=2), until=ago(minutes=6))
     bot = silent_bot(minutes=6)
 
@@ -115,7 +115,7 @@ def test_a_bot_that_stays_silent_after_an_outage_fails_in_the_end(web_is_up):
     assert status_after_a_pass(bot) == "FAILED"
 
 
-def test_while_the_web_does_not_answer_nobody_is_judged(web_is_down):
+def test_while_the_web_does_not_answer_no_bot_is_judged(web_is_down):
     up_since(hours=1)
     Uptime.objects.update(until=ago(minutes=6))
     bot = silent_bot(minutes=6)
@@ -142,7 +142,7 @@ def test_the_heartbeat_of_another_bot_proves_that_the_web_hears(web_is_down):
 
 
 def test_a_clients_call_does_not_prove_that_bots_are_heard(web_is_down):
-    """It may have come by another way than the public address, which is down."""
+    """It may have taken a different route than the public address, which is down."""
     up_since(hours=1)
     create_api_key(name="client", role=ApiKey.Role.CLIENT)
     ApiKey.objects.update(last_used_at=timezone.now())
@@ -152,7 +152,7 @@ def test_a_clients_call_does_not_prove_that_bots_are_heard(web_is_down):
 
 
 @pytest.mark.parametrize(("limit", "interval", "outage"), [(60, 30, 80), (300, 120, 350)])
-def test_an_outage_too_short_to_be_noticed_fails_nobody(
+def test_an_outage_too_short_to_be_noticed_fails_no_bot(
     web_is_up, settings, limit, interval, outage
 ):
     settings.HEARTBEAT_TIMEOUT = timedelta(seconds=limit)
@@ -167,9 +167,9 @@ def test_evidence_against_a_container_outlasts_what_an_outage_of_ours_explains(s
     settings.RECONCILE_INTERVAL = timedelta(seconds=30)
     settings.HEARING_GAP = timedelta(seconds=90)
     slot = Slot.objects.get(assigned_bot=silent_bot(minutes=1))
-    look = Look(timezone.now(), {}, {}, {})
+    snapshot = Snapshot(timezone.now(), {}, {}, {})
 
-    [seen] = wrong_containers(look, NoSuchApplication(), hearing_since=ago(hours=1))
+    [seen] = wrong_containers(snapshot, NoSuchApplication(), hearing_since=ago(hours=1))
 
     assert seen.lasting == timedelta(seconds=120)
     assert seen.slot == slot
@@ -180,7 +180,7 @@ class NoSuchApplication:
         raise NotFound("No such application.", thing="application")
 
 
-def test_marks_without_a_break_are_one_time(web_is_up):
+def test_proofs_without_a_break_make_one_period(web_is_up):
     since = hearing_since()
 
     assert hearing_since() == since
@@ -188,7 +188,7 @@ def test_marks_without_a_break_are_one_time(web_is_up):
 
 
 def test_a_heartbeat_that_comes_in_at_the_last_moment_saves_the_bot(web_is_up, monkeypatch):
-    """It comes between the look at the rows and the lease of the slot."""
+    """It comes between the check of the rows and the lease of the slot."""
 
     up_since(hours=1)
     bot = silent_bot(minutes=6)
@@ -203,7 +203,7 @@ def test_a_heartbeat_that_comes_in_at_the_last_moment_saves_the_bot(web_is_up, m
     monkeypatch.setattr(heartbeats, "silent_bots", seen_and_then_heard)
     report = reconcile()
 
-    assert [line.outcome for line in report.lines] == ["Not so any more, nothing changed"]
+    assert [line.outcome for line in report.lines] == ["No longer so, nothing changed"]
     bot.refresh_from_db()
     assert bot.status == "IN_CALL"
 
@@ -212,13 +212,13 @@ def test_silence_of_many_at_once_is_taken_for_a_fault_of_the_network(web_is_up):
     up_since(hours=1)
     bots = [silent_bot(minutes=6) for _ in range(4)]
 
-    assert "4 of 4 held slots" in reconcile().stopped
+    assert "4 of 4 busy slots" in reconcile().stopped
 
     assert not Bot.objects.exclude(status="IN_CALL").exists()
     assert len(bots) == 4
 
 
-# --- Asking the web itself ---
+# --- A request of our own ---
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_botpool_answers_at_its_own_address(live_server, settings, patient):
 
 
 @pytest.mark.parametrize(("part", "hears"), [("database", False), ("worker", True)])
-def test_a_web_server_without_its_database_hears_nobody(settings, patient, part, hears):
+def test_a_web_server_without_its_database_hears_no_bot(settings, patient, part, hears):
     class NotReady(BaseHTTPRequestHandler):
         def do_GET(self):
             body = json.dumps({"ready": False, "reasons": {part: "It is away"}}).encode()

@@ -43,7 +43,7 @@ def change(row, **fields):
 
 
 def outcomes(report):
-    return [(line.found.sighting.kind, line.outcome) for line in report.lines]
+    return [(line.found.candidate.kind, line.outcome) for line in report.lines]
 
 
 def test_a_slot_held_by_a_bot_that_has_ended_is_released_and_the_result_stays():
@@ -75,7 +75,7 @@ def test_a_finding_keeps_its_evidence_decision_outcome_and_actor():
     )
     assert (finding.epoch, finding.actor, finding.sightings) == (slot.epoch, "reconciler", 1)
     assert finding.evidence["botStatus"] == "DONE"
-    assert "DONE and still holds" in finding.reason
+    assert "DONE but still holds" in finding.reason
     assert finding.decision == "Release the slot; the bot's result stays"
     assert finding.outcome == "Bot ended, slot released"
     assert finding.acted_at and finding.ended_at
@@ -104,7 +104,7 @@ def test_a_bot_that_should_hold_a_slot_and_has_none_fails():
     assert "holds no slot" in bot.failure_reason
 
 
-def test_a_pending_bot_that_nobody_placed_is_put_in_line():
+def test_a_pending_bot_that_was_never_placed_is_put_in_line():
     bot = BotFactory(status_since=HOUR_AGO)
 
     reconcile()
@@ -148,7 +148,7 @@ def test_a_bot_that_has_ended_leaves_the_line():
 def stuck_deployment(**fields):
     slot = assigned()
     change(slot, status_since=HOUR_AGO)
-    Deployment.objects.filter(slot=slot).update(**fields)
+    Deployment.objects.filter(slot=slot).update(**{"deadline": HOUR_AGO, **fields})
     return slot
 
 
@@ -162,7 +162,7 @@ def test_a_slot_stuck_in_deploying_is_released_by_force_and_replaced():
     bot.refresh_from_db()
     assert (slot.status, slot.recreate, slot.assigned_bot_id) == ("stopping", True, None)
     assert Deployment.objects.get().status == "timed_out"
-    # Its container may yet come up, so it must not run elsewhere.
+    # Its container may still come up, so the bot must not run elsewhere.
     assert (bot.status, bot.failure_kind) == ("FAILED", "infrastructure")
 
 
@@ -178,7 +178,7 @@ def test_a_bot_stuck_before_its_start_was_asked_for_is_placed_again():
 
 
 def test_a_start_that_gets_going_before_the_lease_is_left_alone():
-    """It was seen stuck, and then a worker got through to Coolify."""
+    """It was stuck, and then a worker got through to Coolify."""
     slot = stuck_deployment(status="starting", status_since=HOUR_AGO)
     [seen] = wrong_rows(timezone.now())
     now = timezone.now()
@@ -191,7 +191,7 @@ def test_a_start_that_gets_going_before_the_lease_is_left_alone():
 
 
 def test_a_start_asked_for_before_the_lease_is_not_placed_beside_its_container():
-    """It was seen before it was asked for, and is stuck all the same."""
+    """Its start was sent after the check, and it is still stuck."""
     slot = stuck_deployment(status="starting", status_since=HOUR_AGO)
     [seen] = wrong_rows(timezone.now())
     Deployment.objects.update(start_asked_at=HOUR_AGO)
@@ -232,7 +232,7 @@ def test_a_deployment_whose_deadline_is_still_to_come_is_not_stuck():
     assert reconcile().lines == []
 
 
-# --- Stopping in time ---
+# --- Stopping mass repairs ---
 
 
 def ended_bots_in_slots(count, *, of):
@@ -241,12 +241,12 @@ def ended_bots_in_slots(count, *, of):
         move_bot(slot.assigned_bot_id, Outcome(BotStatus.DONE, "Meeting over", "test"))
 
 
-def test_a_pass_that_would_touch_too_many_held_slots_touches_none_and_says_so(caplog):
+def test_a_pass_that_would_touch_too_many_meetings_touches_none_and_says_so(caplog):
     ended_bots_in_slots(3, of=14)
 
     report = reconcile()
 
-    assert "3 of 14 held slots" in report.stopped
+    assert "3 of 14 busy slots" in report.stopped
     assert Slot.objects.filter(status="busy").count() == 14
     assert Finding.objects.filter(kind="too_many", ended_at=None).count() == 1
     assert any(record.levelname == "ERROR" for record in caplog.records)
@@ -274,7 +274,7 @@ def test_two_slots_or_a_fifth_of_them_may_be_touched(wrong, held):
 # --- One at a time, under the lease ---
 
 
-def test_a_slot_on_which_somebody_works_is_left_alone():
+def test_a_slot_that_another_process_works_on_is_left_alone():
     slot = running()
     move_bot(slot.assigned_bot_id, Outcome(BotStatus.DONE, "Meeting over", "test"))
     acquire_lease(f"slot:{slot.pk}", ttl=timedelta(minutes=1))
@@ -282,7 +282,7 @@ def test_a_slot_on_which_somebody_works_is_left_alone():
     report = reconcile()
 
     assert outcomes(report) == [
-        ("ended_bot_holds_slot", "Somebody else works on it, nothing changed")
+        ("ended_bot_holds_slot", "Another process is working on it, nothing changed")
     ]
     slot.refresh_from_db()
     assert slot.status == "busy"
@@ -293,13 +293,13 @@ def test_only_one_pass_runs_at_a_time():
     move_bot(slot.assigned_bot_id, Outcome(BotStatus.DONE, "Meeting over", "test"))
     acquire_lease("reconciler", ttl=timedelta(minutes=1))
 
-    assert reconcile().skipped == "Another pass is under way"
+    assert reconcile().skipped == "Another pass is running"
 
     slot.refresh_from_db()
     assert slot.status == "busy"
 
 
-def test_a_repair_that_fails_does_not_keep_the_others_from_being_made(monkeypatch):
+def test_a_repair_that_fails_does_not_stop_the_others(monkeypatch):
     first, second = running(), running()
     for slot in (first, second):
         move_bot(slot.assigned_bot_id, Outcome(BotStatus.DONE, "Meeting over", "test"))
@@ -314,7 +314,7 @@ def test_a_repair_that_fails_does_not_keep_the_others_from_being_made(monkeypatc
     report = reconcile()
 
     assert [line.outcome for line in report.lines] == [
-        "It failed, nothing changed: It is cursed",
+        "The repair failed, nothing changed: It is cursed",
         "Bot ended, slot released",
     ]
 
@@ -324,8 +324,16 @@ def test_a_slot_that_has_moved_on_since_it_was_seen_is_left_alone():
     change(slot, epoch=slot.epoch + 1)
     seen = Slot(pk=slot.pk, name=slot.name, epoch=slot.epoch - 1, status=slot.status)
 
-    deed = attempt(lambda: release(seen, reason="Seen in another life"))
+    result = attempt(lambda: release(seen, reason="Seen in an earlier epoch"))
 
-    assert not deed.done
+    assert not result.done
     slot.refresh_from_db()
     assert slot.status == "busy"
+
+
+def test_slots_that_only_deploy_do_not_count_as_meetings():
+    """Nothing runs in them yet, so their repair is never held back."""
+    for _ in range(5):
+        stuck_deployment(status="starting", status_since=HOUR_AGO)
+    assert reconcile().stopped == ""
+    assert not Slot.objects.filter(status="deploying", status_since__lte=HOUR_AGO).exists()

@@ -1,4 +1,4 @@
-"""The arithmetic of the estimate; bench/queue_estimate.py shows how good it is."""
+"""The arithmetic of the estimate; bench/queue_estimate.py measures how good it is."""
 
 from math import inf
 
@@ -18,7 +18,7 @@ def waits(pool, *, measured=TEN_MINUTES, patience=FOREVER):
     return list(Outlook(measured, pool).waits(patience))
 
 
-def test_whoever_finds_a_free_slot_does_not_wait():
+def test_with_a_free_slot_there_is_no_wait():
     assert waits(PoolState(free=2, held_for=[0.0]))[:2] == [0.0, 0.0]
 
 
@@ -70,7 +70,7 @@ def test_a_little_history_counts_for_a_little():
     assert much < little <= none
 
 
-def test_whoever_stands_behind_many_waits_as_if_all_were_gone_through_one_by_one():
+def test_the_wait_behind_many_is_the_same_as_one_by_one():
     pool = PoolState(held_for=[9 * MINUTE, 4 * MINUTE], free=1)
     patience = [inf, 2 * MINUTE, 1.0, inf, 7 * MINUTE]
     one_by_one = waits(pool, patience=[*patience, *[inf] * 500, inf])[-1]
@@ -83,8 +83,8 @@ ran = st.lists(st.floats(0, 3 * 3600), min_size=1, max_size=30)
 
 @settings(deadline=None)
 @given(held=ages, stopping=ages, free=st.integers(0, 3), ran=ran, bots=st.integers(1, 5000))
-def test_nobody_is_told_a_shorter_wait_than_those_ahead(held, stopping, free, ran, bots):
+def test_no_wait_is_shorter_than_the_waits_ahead(held, stopping, free, ran, bots):
     pool = PoolState(held_for=held, stopping_for=stopping, free=free)
-    told = waits(pool, measured=Measured(ran=sorted(ran), bots=bots), patience=[inf] * 100)
-    assert told == sorted(told)
-    assert all(wait >= 0 for wait in told)
+    expected = waits(pool, measured=Measured(ran=sorted(ran), bots=bots), patience=[inf] * 100)
+    assert expected == sorted(expected)
+    assert all(wait >= 0 for wait in expected)

@@ -9,7 +9,7 @@ from pool.lifecycle import confirm_slot_stopped, mark_slot_running, release_bot_
 from pool.steering import pause_platform
 from pool.waiting import position as places
 from pool.waiting.estimate import Outlook
-from pool.waiting.measurements import look_at_platform
+from pool.waiting.measurements import measure_platform
 from pool.waiting.position import place_in_line, places_in_line
 from slots.models import Slot, SlotTransition
 from tests.factories import SlotFactory
@@ -42,7 +42,7 @@ def test_the_position_is_the_place_in_the_order_of_the_platform(settings):
     assert [place_in_line(bot).position for bot in (first, middle, last)] == [1, 2, 3]
 
 
-def test_an_expired_waiter_is_ahead_of_nobody(settings):
+def test_an_expired_waiter_does_not_count_as_ahead(settings):
     pool_of(settings, 0)
     ask(queue_timeout=timedelta(microseconds=1))
     assert place_in_line(ask()).position == 1
@@ -75,11 +75,11 @@ def test_places_cost_as_many_queries_for_many_as_for_one(settings, django_assert
     pool_of(settings, 1)
     for _ in range(20):
         ask()
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         assert len(places_in_line(MEET)) == 19
 
 
-def test_only_those_looked_at_are_gone_through_one_by_one(settings, monkeypatch):
+def test_only_the_first_of_a_long_line_are_checked_one_by_one(settings, monkeypatch):
     pool_of(settings, 1)
     ask()
     many_wait(50)
@@ -102,7 +102,7 @@ def _waiter_behind_a_held_slot():
     return ask()
 
 
-def test_nobody_can_say_how_long_without_a_slot_in_service(settings):
+def test_there_is_no_estimate_without_a_slot_in_service(settings):
     pool_of(settings, 1)
     SlotFactory(status="idle", cordoned=True)
     place = place_in_line(ask())
@@ -130,7 +130,7 @@ def test_it_measures_how_long_bots_ran_and_how_long_starts_and_stops_take():
     history(100, 300, from_status="busy", to_status="stopping")
     history(20, 30, 40, from_status="deploying", to_status="busy")
     history(7, from_status="stopping", to_status="idle")
-    measured = look_at_platform(MEET).measured
+    measured = measure_platform(MEET).measured
     assert measured.bots == 2
     assert 100 <= measured.ran[0] < measured.ran[-1] <= 300
     assert (measured.start, measured.stop) == (30, 7)
@@ -138,12 +138,12 @@ def test_it_measures_how_long_bots_ran_and_how_long_starts_and_stops_take():
 
 def test_the_first_start_in_a_slot_is_not_a_warm_one():
     history(420, from_status="deploying", to_status="busy", epoch=1)
-    assert look_at_platform(MEET).measured.start == 30
+    assert measure_platform(MEET).measured.start == 30
 
 
 def test_another_platform_has_a_history_of_its_own():
     history(100, from_status="busy", to_status="stopping")
-    assert look_at_platform(Platform.ZOOM).measured.bots == 0
+    assert measure_platform(Platform.ZOOM).measured.bots == 0
 
 
 def test_it_knows_how_long_each_slot_is_held_and_which_are_free(settings):
@@ -155,7 +155,7 @@ def test_it_knows_how_long_each_slot_is_held_and_which_are_free(settings):
     release_bot_from_slot(stopping.slot, Outcome(BotStatus.CANCELLED, "Not needed", "test"))
     SlotFactory(number=7)
     SlotFactory(number=8, cordoned=True)
-    state = look_at_platform(MEET).pool
+    state = measure_platform(MEET).pool
     assert state.held_for == [pytest.approx(180, abs=30)]
     assert state.stopping_for == [pytest.approx(0, abs=30)]
     assert state.free == 2  # the idle one, and room for one more
@@ -168,6 +168,6 @@ def test_the_history_that_is_measured_is_the_one_that_slots_write():
     release_bot_from_slot(slot, Outcome(BotStatus.DONE, "Meeting over", "bot"))
     slot.refresh_from_db()
     confirm_slot_stopped(slot, reason="Container gone", actor="test")
-    measured = look_at_platform(MEET).measured
+    measured = measure_platform(MEET).measured
     assert measured.bots == 1
     assert 0 <= measured.stop < 10

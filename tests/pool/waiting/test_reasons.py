@@ -5,7 +5,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from bots.status import Platform
+from bots.status import FailureCause, Platform
 from coolify.models import Budget
 from pool.lifecycle import handle_slot_error
 from pool.steering import pause_platform
@@ -31,7 +31,7 @@ def test_it_says_who_is_ahead_which_slots_are_taken_and_what_comes_next(settings
     assert f"it gives up at {bot.queue_entry.timeout_at:%Y-%m-%dT%H:%M:%SZ}." in coming
 
 
-def test_the_next_in_line_is_told_so(settings):
+def test_the_first_waiter_is_next_in_line(settings):
     pool_of(settings, 1)
     ask()
     assert why_waiting(ask())[0] == "It is the next in line."
@@ -42,7 +42,7 @@ def test_it_counts_slots_in_error_and_cordoned_ones(settings):
     failed = ask()
     SlotFactory(number=2, cordoned=True)
     SlotFactory(number=3, status="idle", cordoned=True)
-    handle_slot_error(failed.slot, "Pull failed", actor="test")
+    handle_slot_error(failed.slot, "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test")
     assert "Of at most 3 slots: 0 held, 1 in error, 2 cordoned." in why_waiting(failed)
     assert "When that will be nobody can say" in why_waiting(failed)[-1]
 
@@ -53,7 +53,7 @@ def test_it_knows_the_size_that_operators_set(settings):
     assert "Of at most 0 slots: 0 held." in why_waiting(ask())
 
 
-def test_it_tells_of_a_pause(settings):
+def test_it_names_a_pause(settings):
     pause_platform(MEET, reason="New image", actor="alice")
     assert "Google Meet is paused by alice until it is resumed: New image." in why_waiting(ask())
     until = timezone.now() + timedelta(hours=1)
@@ -62,7 +62,7 @@ def test_it_tells_of_a_pause(settings):
     assert f"Google Meet is paused by alice {until_words}: New image." in why_waiting(ask())
 
 
-def test_it_tells_that_coolify_is_down(settings):
+def test_it_says_that_coolify_is_down(settings):
     pool_of(settings, 0)
     now = timezone.now()
     Budget.objects.update_or_create(
@@ -73,11 +73,11 @@ def test_it_tells_that_coolify_is_down(settings):
     assert expected in why_waiting(ask())
 
 
-def test_who_does_not_wait_needs_no_reason():
+def test_a_bot_that_does_not_wait_has_no_reasons():
     assert why_waiting(ask()) == []
 
 
-def test_all_of_a_platform_are_told_with_a_fixed_number_of_queries(
+def test_reasons_of_a_whole_platform_cost_a_fixed_number_of_queries(
     settings, django_assert_max_num_queries
 ):
     pool_of(settings, 0)
@@ -107,7 +107,7 @@ def test_the_command_prints_what_was_found_why_and_what_was_done(settings):
     assert done == "Done    1 got a slot, 1 timed out"
 
 
-def test_the_command_counts_those_it_does_not_name(settings):
+def test_the_command_counts_the_waiters_it_does_not_name(settings):
     pool_of(settings, 0)
     for _ in range(12):
         ask(Platform.ZOOM)

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from bots.moves import Outcome
-from bots.status import BotStatus, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from pool.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
 from pool.sweep import sweep_queue
 from pool.waiting.statistics import report_queue
@@ -27,7 +27,7 @@ def test_there_is_one_for_each_platform_even_before_anything_happened():
     assert (report().waiting, report().oldest_wait, report().timed_out_share) == (0, None, None)
 
 
-def test_it_tells_the_age_of_the_oldest_waiter():
+def test_it_reports_the_age_of_the_oldest_waiter():
     time_passes(ask(), seconds=100)
     time_passes(ask(), seconds=200)
     assert report().waiting == 2
@@ -39,12 +39,18 @@ def test_one_that_lost_its_slot_waits_since_then():
     time_passes(bot, seconds=200)
     SlotFactory()
     sweep_queue()
-    handle_slot_error(get_slot_for_bot(bot), "It failed", actor="test", place_again=True)
+    handle_slot_error(
+        get_slot_for_bot(bot),
+        "It failed",
+        cause=FailureCause.CONTAINER_FAILED,
+        actor="test",
+        place_again=True,
+    )
     assert report().waiting == 1
     assert report().oldest_wait < timedelta(seconds=60)
 
 
-def test_it_tells_how_long_they_waited_who_got_a_slot():
+def test_it_reports_how_long_served_bots_waited():
     for seconds in (10, 20, 30):
         time_passes(ask(), seconds=seconds)
     SlotFactory.create_batch(3)
@@ -55,7 +61,7 @@ def test_it_tells_how_long_they_waited_who_got_a_slot():
     assert told.wait_median < told.wait_p90 < told.wait_p99
 
 
-def test_it_tells_the_share_of_those_who_waited_in_vain():
+def test_it_reports_the_share_of_bots_that_waited_in_vain():
     ask(queue_timeout=timedelta(microseconds=1))
     sweep_queue()
     for _ in range(3):
@@ -70,6 +76,6 @@ def test_what_ended_before_the_period_is_not_in_it():
     assert report(period=timedelta()).timed_out == 0
 
 
-def test_platforms_are_told_apart():
+def test_each_platform_has_its_own_report():
     ask(Platform.ZOOM)
     assert (report().waiting, report(Platform.ZOOM).waiting) == (0, 1)

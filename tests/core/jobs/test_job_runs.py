@@ -1,4 +1,4 @@
-"""A run is held for as long as its worker lives, and little longer."""
+"""A run is held for as long as its worker lives, and only a little longer."""
 
 import threading
 from datetime import timedelta
@@ -7,8 +7,9 @@ import pytest
 from django.db import connection
 
 from core.clock import database_now
-from core.jobs import periodic
-from core.jobs.periodic import PeriodicWork, Work, ask_for_due_work
+from core.jobs import jobs
+from core.jobs.jobs import Work, ask_for_due_jobs
+from core.leases import Lease
 from tests.processes import wait_until
 
 NAME = "long work"
@@ -24,33 +25,33 @@ def work_until_told() -> None:
 @pytest.fixture
 def under_way(monkeypatch, settings):
     settings.TEST_INTERVAL = timedelta()
+    settings.LOCK_TTL = timedelta(seconds=1)
     only = Work(name=NAME, function=f"{__name__}.work_until_told", interval="TEST_INTERVAL")
     monkeypatch.setattr("botpool.schedule.WORKS", (only,))
-    monkeypatch.setattr(periodic, "RUN_LEASE", timedelta(seconds=1))
     may_end.clear()
-    ask_for_due_work()
+    ask_for_due_jobs()
     worker = threading.Thread(target=_run)
     worker.start()
-    wait_until(lambda: row().running_by, what="the run begins")
+    wait_until(lambda: row().holder, what="the run begins")
     yield
     may_end.set()
     worker.join()
 
 
 def _run() -> None:
-    periodic.run(NAME)
+    jobs.run(NAME)
     connection.close()
 
 
-def row() -> PeriodicWork:
-    return PeriodicWork.objects.get(name=NAME)
+def row() -> Lease:
+    return Lease.objects.get(key=NAME)
 
 
 def test_a_run_is_held_for_longer_than_its_lease_while_it_goes_on(under_way):
     begun = row()
-    wait_until(lambda: row().running_until > begun.running_until, what="the run is kept")
-    assert row().running_by == begun.running_by
+    wait_until(lambda: row().expires_at > begun.expires_at, what="the run is kept")
+    assert (row().holder, row().fence) == (begun.holder, begun.fence)
 
 
 def test_a_run_whose_worker_was_killed_is_over_in_seconds(under_way):
-    assert row().running_until - database_now() <= timedelta(seconds=1)
+    assert row().expires_at - database_now() <= timedelta(seconds=1)

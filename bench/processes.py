@@ -1,0 +1,174 @@
+"""All processes of Botpool beside a simulated Coolify, driven from outside through the API."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+from django.conf import settings
+from django.db import connection
+
+from botpool.runtime.ports import serves_http
+from coolify.simulator.control_client import SimulatorControl
+from coolify.simulator.messages import Answer, Request
+from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER, DEFAULT_TOKEN, Settings
+from coolify.simulator.simulator import Simulator
+from slots.models import Slot
+from slots.tokens import make_bot_token
+
+SPEED = 60  # of the simulator: a start takes half a second
+PLATFORM = "google-meet"
+CLIENTS = 8
+PATIENCE = 300.0
+# Bots that stay until the benchmark ends their meeting, and call once a minute.
+ENDLESS_MEETING = {
+    "plan": "normal",
+    "joinSeconds": 0,
+    "waitingRoomSeconds": 0,
+    "meetingSeconds": 1e9,
+    "heartbeatSeconds": 60 * SPEED,
+}
+_STARTS_AND_STOPS = re.compile(r"/applications/(\w+)/(start|stop)$")
+
+
+class SimulatedCoolify:
+    """A Coolify with warm images that notes when it answered each start and stop."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.simulator = Simulator(Settings(speed=SPEED, rate_limit=None, **changes))
+        self.simulator.observe(self._note)
+        self.control = SimulatorControl(self.simulator.url)
+        self._answered: dict[str, list[tuple[float, str]]] = {"start": [], "stop": []}
+
+    def __enter__(self) -> "SimulatedCoolify":
+        self.simulator.__enter__()
+        self.control.warm_image(settings.BOT_IMAGES[PLATFORM])
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.control.close()
+        self.simulator.__exit__(*error)
+
+    def _note(self, request: Request, answer: Answer) -> None:
+        found = _STARTS_AND_STOPS.search(request.path)
+        if found and answer.status < 400:
+            uuid, what = found.groups()
+            self._answered[what].append((time.time(), uuid))
+
+    def times(self, what: str, *, since: float, application: str = "") -> list[float]:
+        """When starts or stops were answered, in order."""
+        answered = self._answered[what]
+        return sorted(at for at, uuid in answered if at >= since and application in ("", uuid))
+
+    def wait_for(self, what: str, *, since: float, application: str = "", count: int = 1) -> float:
+        """Wait for so many starts or stops; when the last of them was answered."""
+        until(lambda: len(self.times(what, since=since, application=application)) >= count)
+        return self.times(what, since=since, application=application)[count - 1]
+
+    def gone_at(self, application: str, *, since: float) -> float | None:
+        """When the application's container was removed."""
+        world = self.simulator.world
+        with world.lock:
+            for event in reversed(world.events):
+                if event["at"] < since:
+                    return None
+                if event["kind"] == "container removed" and event["application"] == application:
+                    return float(event["at"])
+        return None
+
+
+@dataclass(frozen=True)
+class Botpool:
+    """Its API, as a client and the bots in their containers call it."""
+
+    url: str
+    key: str
+
+    def request_bot(self) -> None:
+        body = {
+            "meetingUrl": "https://meet.google.com/abc-defg-hij",
+            "queueTimeoutMs": 600_000,
+            "config": {"simulate": ENDLESS_MEETING},
+        }
+        self._post("/api/v1/bots", body, token=self.key)
+
+    def say_done(self, slot: Slot) -> None:
+        """As the bot that holds the slot."""
+        path = f"/api/v1/bots/{slot.assigned_bot_id}/status"
+        self._post(path, {"status": "DONE"}, token=make_bot_token(slot))
+
+    def request_bots(self, count: int) -> None:
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            list(clients.map(lambda _: self.request_bot(), range(count)))
+
+    def say_all_done(self) -> None:
+        busy = list(Slot.objects.filter(status="busy"))
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            list(clients.map(self.say_done, busy))
+
+    def _post(self, path: str, body: dict[str, Any], *, token: str) -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = requests.post(f"{self.url}{path}", json=body, headers=headers, timeout=30)
+        answer.raise_for_status()
+
+
+@contextmanager
+def botpool(coolify: SimulatedCoolify, *, key: str, port: int, **changes: str) -> Iterator[Botpool]:
+    """Run `manage.py up` with the default settings, except for the changes."""
+    manage = str(Path(__file__).parent.parent / "manage.py")
+    process = subprocess.Popen(
+        [sys.executable, manage, "up", "--no-demo", "--port", str(port)],
+        env={
+            **os.environ,
+            "COOLIFY_API_URL": coolify.simulator.api_url,
+            "COOLIFY_API_TOKEN": DEFAULT_TOKEN,
+            "COOLIFY_PROJECT_UUID": DEFAULT_PROJECT,
+            "COOLIFY_SERVER_UUID": DEFAULT_SERVER,
+            "API_RATE_LIMIT": "0",
+            **changes,
+        },
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        until(lambda: serves_http(host="127.0.0.1", port=port))
+        yield Botpool(f"http://127.0.0.1:{port}", key)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def until(happened: Callable[[], object], *, patience: float = PATIENCE) -> None:
+    deadline = time.monotonic() + patience
+    while not happened():
+        assert time.monotonic() < deadline, f"did not happen within {patience:.0f} s"
+        time.sleep(0.005)
+
+
+def slots(status: str) -> int:
+    return Slot.objects.filter(status=status).count()
+
+
+def empty() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "TRUNCATE bots_bot, bots_botevent, slots_slot, slots_slottransition, slots_deployment,"
+            " slots_warmimage, slots_watch, slots_finding, slots_lease, slots_pool,"
+            " queues_queueentry, coolify_budget, coolify_serverreading, django_q_ormq"
+            " RESTART IDENTITY CASCADE"
+        )

@@ -1,0 +1,84 @@
+"""advance(slot): one step for one slot, chosen by its status. Safe to repeat.
+
+This is all that can happen to a slot on its own:
+
+    deploying   wait for image and build place, start, wait for the deployment   (start.py)
+    stopping    cancel deployments, stop, confirm that the container is gone     (stop.py)
+    error       cancel what Coolify may still start; the reconciler recovers it  (stop.py)
+    any         write the description that Coolify shows                         (descriptions.py)
+
+A worker runs it under the slot's lease: when the slot is woken, and when the last step asked to.
+"""
+
+import logging
+from datetime import timedelta
+
+from django.db.models import CharField, Exists, OuterRef, Q, Value
+from django.db.models.functions import Cast, Concat
+
+from coolify.shared import shared_coolify
+from core.correlation import correlated
+from core.leases import IS_HELD, HeldLease, Lease, LeaseLost
+from pool.controller.context import AT_ONCE, SlotContext
+from pool.controller.descriptions import describe
+from pool.controller.places import line_up
+from pool.controller.start import deploy
+from pool.controller.stop import quarantine, stop
+from slots.locks import wake_slots
+from slots.models import Slot
+from slots.status import SlotStatus
+
+logger = logging.getLogger(__name__)
+
+MOST_STEPS = 20
+# A slot in one of these statuses always has a next step.
+TRANSIENT = (SlotStatus.DEPLOYING, SlotStatus.STOPPING)
+
+
+def advance_slot(slot_id: int, lease: HeldLease) -> timedelta | None:
+    """Take the steps that can be taken now. Return when to run again; None: only when woken."""
+    for _ in range(MOST_STEPS):
+        slot = Slot.objects.filter(pk=slot_id).first()
+        if slot is None:
+            return None
+        with correlated(slot.correlation_id, bot=slot.last_bot_id):
+            try:
+                again = advance(SlotContext(slot, lease, shared_coolify()))
+            except LeaseLost as error:
+                logger.info("[Pool] %s is left to another worker: %s", slot, error)
+                return None
+        if again != AT_ONCE:
+            return again
+    return AT_ONCE
+
+
+def advance(context: SlotContext) -> timedelta | None:
+    match context.slot.status:
+        case SlotStatus.DEPLOYING:
+            step = deploy(context)
+        case SlotStatus.STOPPING:
+            step = stop(context)
+        case SlotStatus.ERROR:
+            step = quarantine(context)
+        case SlotStatus.BUSY:
+            line_up()  # its build place is free, and its image is warm
+            step = None
+        case _:
+            step = None
+    if step == AT_ONCE:
+        return AT_ONCE
+    # Starts and stops first: a description is written only once there is nothing else to do.
+    text = describe(context)
+    return min((each for each in (step, text) if each is not None), default=None)
+
+
+def sweep_slots() -> list[int]:
+    """Safety net: wake each slot in a transient status whose job is not due, queued or running."""
+    line_up()
+    job = Lease.objects.filter(key=Concat(Value("slot:"), Cast(OuterRef("pk"), CharField())))
+    alive = job.filter(Q(due_at__isnull=False) | Q(asked_at__isnull=False) | IS_HELD)
+    lost = Slot.objects.filter(~Exists(alive), status__in=TRANSIENT)
+    found = list(lost.values_list("pk", flat=True))
+    if found:
+        wake_slots(found)
+    return found

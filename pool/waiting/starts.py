@@ -1,0 +1,119 @@
+"""Starts that are not over: the deployments of bots, and what those depend on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from django.db.models import IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Now
+
+from coolify.budget.report import BudgetReport, budget_report
+from coolify.models import ServerReading
+from coolify.server_limits import concurrent_deployments
+from pool.waiting.measurements import TypicalStart, typical_starts
+from slots.deployment import ACTIVE, Deployment, DeploymentStatus, Watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A deployment, with its slot, as of `now`.
+
+    While it waits, `position` of `line_length` is its place among those that wait for the same
+    thing, and `pulled_since` says since when another deployment pulls its image, if one does.
+    """
+
+    deployment: Deployment
+    now: datetime
+    position: int
+    line_length: int
+    pulled_since: datetime | None
+
+    @property
+    def next_try_at(self) -> datetime | None:
+        """When the next step is taken; None if nothing holds it back."""
+        return self.if_ahead(self.deployment.next_try_at)
+
+    def if_ahead(self, moment: datetime | None) -> datetime | None:
+        return moment if moment is not None and moment > self.now else None
+
+
+def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
+    """Those of these bots that have a slot and do not run in it yet, by the bots' ids."""
+    active = Deployment.objects.filter(bot_id__in=list(bot_ids), status__in=ACTIVE)
+    found = active.select_related("slot").annotate(
+        now=Now(),
+        position=_Counted(_same_line().filter(_NOT_BEHIND)),
+        line_length=_Counted(_same_line()),
+        pulled_since=Subquery(_pulls()[:1]),
+    )
+    return {
+        each.bot_id: Start(
+            deployment=each,
+            now=each.now,
+            position=each.position,
+            line_length=each.line_length,
+            pulled_since=each.pulled_since,
+        )
+        for each in found.order_by("pk")
+    }
+
+
+class _Counted(Subquery):
+    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
+    output_field = IntegerField()
+
+
+# In the order in which places are given out; see pool.controller.places.
+_NOT_BEHIND = Q(turn__lt=OuterRef("turn")) | Q(turn=OuterRef("turn"), pk__lte=OuterRef("pk"))
+
+
+def _same_line() -> QuerySet[Deployment]:
+    """Those that wait for the same image on the same server, or for a build place there."""
+    same = {"status": OuterRef("status"), "server_uuid": OuterRef("server_uuid")}
+    needs_image = Q(status=DeploymentStatus.WAITING_FOR_IMAGE)
+    return Deployment.objects.filter(~needs_image | Q(image=OuterRef("image")), **same)
+
+
+def _pulls() -> QuerySet[Deployment, datetime]:
+    """Since when the same image is pulled on the same server. At most one is."""
+    same = {"image": OuterRef("image"), "server_uuid": OuterRef("server_uuid")}
+    began_at = Coalesce("building_since", "start_asked_at", "status_since")
+    return Deployment.objects.filter(pulling=True, **same).values_list(began_at, flat=True)
+
+
+class Surroundings:
+    """What starts depend on. Each part is read once, and only if it is asked for."""
+
+    def __init__(self, server_uuids: Iterable[str]) -> None:
+        self._server_uuids = set(server_uuids)
+
+    @cached_property
+    def budget(self) -> BudgetReport:
+        return budget_report()
+
+    @cached_property
+    def watch(self) -> Watch | None:
+        return Watch.objects.first()
+
+    def build_places(self, server_uuid: str) -> int:
+        return self._build_places[server_uuid]
+
+    def server_name(self, server_uuid: str) -> str:
+        return self._server_names.get(server_uuid) or server_uuid
+
+    def typical_start(self, image: str) -> TypicalStart:
+        return self._typical_starts.get(image) or TypicalStart()
+
+    @cached_property
+    def _build_places(self) -> dict[str, int]:
+        return concurrent_deployments(self._server_uuids)
+
+    @cached_property
+    def _server_names(self) -> dict[str, str]:
+        readings = ServerReading.objects.filter(uuid__in=self._server_uuids)
+        return dict(readings.values_list("uuid", "name"))
+
+    @cached_property
+    def _typical_starts(self) -> dict[str, TypicalStart]:
+        return typical_starts()
