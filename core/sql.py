@@ -39,6 +39,13 @@ def _converted(field: "models.Field[Any, Any]", value: Any) -> Any:
     return convert(value, None, connection) if convert else value
 
 
+class CountOf(models.Subquery):
+    """How many rows a queryset has, within another query."""
+
+    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
+    output_field = models.IntegerField()
+
+
 # --- The session and the server: the ORM has no words for these ---------------------------------
 
 

@@ -3,13 +3,15 @@
 from typing import Any
 
 from django.db.models import Count, Max, Min, Sum
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Coalesce
 
 from bots.status import Platform
+from core.jobs.ticker import LEASE as TICKER
+from core.leases import IS_HELD, Lease
 from pool.capacity import paused_pools, pool_size
 from queues.models import QueueEntry
 from slots.deployment import ACTIVE, Deployment, Watch
-from slots.models import Finding, Lease, Pool, Slot
+from slots.models import Finding, Pool, Slot
 from slots.status import SlotStatus
 
 
@@ -80,7 +82,7 @@ def _deployments() -> list[dict[str, Any]]:
 
 
 def _leases() -> list[dict[str, Any]]:
-    held = Lease.objects.exclude(holder="").filter(expires_at__gt=Now()).order_by("key")
+    held = Lease.objects.filter(IS_HELD).exclude(key=TICKER).order_by("key")
     return [
         {
             "key": each.key,
@@ -93,8 +95,8 @@ def _leases() -> list[dict[str, Any]]:
 
 
 def _contention() -> dict[str, Any]:
-    """Totals over all leases, ever."""
-    return Lease.objects.aggregate(
+    """In total, without the ticker, which holds its lease for as long as it runs."""
+    return Lease.objects.exclude(key=TICKER).aggregate(
         waits=Coalesce(Sum("waits"), 0),
         refusals=Coalesce(Sum("refusals"), 0),
         takeovers=Coalesce(Sum("takeovers"), 0),

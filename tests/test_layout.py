@@ -1,6 +1,7 @@
 """Rules about the layout of the code that import-linter does not check."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,3 +62,34 @@ def test_no_folder_has_too_many_modules():
 def test_each_package_has_a_docstring(package: Path):
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
     assert docstring, "add a docstring: what belongs in this package, and what does not"
+
+
+# --- Hand-written SQL ---------------------------------------------------------------------------
+
+SQL = re.compile(r"\b(SELECT|UPDATE|INSERT INTO|DELETE FROM|LISTEN|SHOW)\s+[\w*%('{]")
+MOST_WITH_SQL = 12
+
+
+def holds_sql(path: Path) -> bool:
+    tree = ast.parse(path.read_text())
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and ast.get_docstring(node) is not None
+        and isinstance(node.body[0], ast.Expr)
+    }
+    return any(
+        SQL.search(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in documentation
+    )
+
+
+def test_few_modules_hold_hand_written_sql():
+    """Each of them does what the ORM cannot say, or what a benchmark shows to pay."""
+    used_by_migrations = ROOT / "core" / "constraints.py"
+    product = [p for p in modules() if "migrations" not in p.parts and p != used_by_migrations]
+    assert len([path for path in product if holds_sql(path)]) <= MOST_WITH_SQL

@@ -1,14 +1,22 @@
 """The current state of the pool: slots, bots, queue, deployments, findings, leases."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
+from django.db.models import Count, Max, Min, Q, Sum, Value
+from django.db.models.functions import Concat, StrIndex, Substr
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from bots.models import Bot
 from bots.status import TERMINAL, BotStatus, Platform
-from core.sql import fetch_all
+from core.clock import database_now
+from core.leases import IS_HELD, Lease
 from pool.capacity import paused_pools, pool_sizes
-from slots.finding import FindingKind
+from queues.models import QueueEntry
+from slots.deployment import ACTIVE, Deployment
+from slots.finding import Finding, FindingKind
+from slots.models import Slot
 from slots.status import SlotStatus
 
 
@@ -22,13 +30,6 @@ def pool_metrics(prefix: str) -> Iterator[Metric]:
     yield from _leases(prefix)
 
 
-_SLOTS = """
-SELECT platform, status, count(*), count(*) FILTER (WHERE cordoned),
-    max(extract(epoch FROM clock_timestamp() - status_since))::float8
-FROM slots_slot GROUP BY platform, status
-"""
-
-
 def _slots(prefix: str) -> Iterator[Metric]:
     labels = ["platform", "status"]
     count = GaugeMetricFamily(f"{prefix}slots", "Slots by status.", labels=labels)
@@ -40,7 +41,11 @@ def _slots(prefix: str) -> Iterator[Metric]:
         "Time that the oldest slot in this status has spent in it.",
         labels=labels,
     )
-    known = {(row[0], row[1]): row[2:] for row in fetch_all(_SLOTS, {})}
+    rows = Slot.objects.values_list("platform", "status").order_by()
+    cordons = Count("pk", filter=Q(cordoned=True))
+    counted = rows.annotate(n=Count("pk"), cordons=cordons, since=Min("status_since"))
+    now = database_now()
+    known = {(p, s): (n, held, _age(since, now)) for p, s, n, held, since in counted}
     for key in ((p, s) for p in Platform.values for s in SlotStatus.values):
         slots, held_back, age = known.get(key, (0, 0, 0.0))
         count.add_metric(key, slots)
@@ -64,32 +69,18 @@ def _sizes(prefix: str) -> Iterator[Metric]:
     return iter([family, paused])
 
 
-_BOTS = """
-SELECT platform, status, count(*) FROM bots_bot
-WHERE NOT status = ANY(ARRAY['DONE', 'FAILED', 'CANCELLED']) GROUP BY platform, status
-"""
-
-
 def _bots(prefix: str) -> Iterator[Metric]:
     family = GaugeMetricFamily(
         f"{prefix}bots", "Bots that have not ended, by status.", labels=["platform", "status"]
     )
-    known = {(platform, status): bots for platform, status, bots in fetch_all(_BOTS, {})}
+    living = Bot.objects.exclude(status__in=TERMINAL).values_list("platform", "status").order_by()
+    known = {(platform, status): n for platform, status, n in living.annotate(n=Count("pk"))}
     for platform in Platform.values:
         for status in BotStatus:
             if status not in TERMINAL:
                 key = (platform, status.value)
                 family.add_metric(key, known.get(key, 0))
     yield family
-
-
-# The entry's time is its place in the queue; the bot's status_since is when its wait began.
-_QUEUE = """
-SELECT entry.platform, count(*),
-    extract(epoch FROM clock_timestamp() - min(bot.status_since))::float8
-FROM queues_queueentry AS entry JOIN bots_bot AS bot ON bot.id = entry.bot_id
-GROUP BY entry.platform
-"""
 
 
 def _queue(prefix: str) -> Iterator[Metric]:
@@ -101,20 +92,16 @@ def _queue(prefix: str) -> Iterator[Metric]:
         "Longest time that a bot has been waiting.",
         labels=["platform"],
     )
-    known = {row[0]: row[1:] for row in fetch_all(_QUEUE, {})}
+    # The entry's time is its place in the queue; the bot's status_since is when its wait began.
+    rows = QueueEntry.objects.values_list("platform").order_by()
+    counted = rows.annotate(n=Count("pk"), since=Min("bot__status_since"))
+    now = database_now()
+    known = {platform: (n, _age(since, now)) for platform, n, since in counted}
     for platform in Platform.values:
         waiting, age = known.get(platform, (0, 0.0))
         length.add_metric([platform], waiting)
         oldest.add_metric([platform], age)
     return iter([length, oldest])
-
-
-_DEPLOYMENTS = """
-SELECT status, count(*), extract(epoch FROM clock_timestamp() - min(status_since))::float8
-FROM slots_deployment
-WHERE status = ANY(ARRAY['waiting_for_image', 'waiting_for_place', 'starting', 'in_progress'])
-GROUP BY status
-"""
 
 
 def _deployments(prefix: str) -> Iterator[Metric]:
@@ -126,34 +113,26 @@ def _deployments(prefix: str) -> Iterator[Metric]:
         "Time that the oldest active deployment has spent in this status.",
         labels=["status"],
     )
-    known = {row[0]: row[1:] for row in fetch_all(_DEPLOYMENTS, {})}
-    for status in ("waiting_for_image", "waiting_for_place", "starting", "in_progress"):
+    rows = Deployment.objects.filter(status__in=ACTIVE).values_list("status").order_by()
+    now = database_now()
+    counted = rows.annotate(n=Count("pk"), since=Min("status_since"))
+    known = {status: (n, _age(since, now)) for status, n, since in counted}
+    for status in (each.value for each in ACTIVE):
         deployments, age = known.get(status, (0, 0.0))
         active.add_metric([status], deployments)
         oldest.add_metric([status], age)
     return iter([active, oldest])
 
 
-_FINDINGS = "SELECT kind, count(*) FROM slots_finding WHERE ended_at IS NULL GROUP BY kind"
-
-
 def _findings(prefix: str) -> Iterator[Metric]:
     family = GaugeMetricFamily(
         f"{prefix}findings_open", "Open findings of the reconciler.", labels=["kind"]
     )
-    known = dict(fetch_all(_FINDINGS, {}))
+    rows = Finding.objects.filter(ended_at=None).values_list("kind").order_by()
+    known = dict(rows.annotate(n=Count("pk")))
     for kind in FindingKind.values:
         family.add_metric([kind], known.get(kind, 0))
     yield family
-
-
-# By kind, not by key: one series per slot would be too many.
-_LEASES = """
-SELECT split_part(key, ':', 1), sum(waits), sum(refusals), sum(takeovers),
-    count(*) FILTER (WHERE holder <> '' AND expires_at > clock_timestamp()),
-    coalesce(extract(epoch FROM max(longest_hold)), 0)::float8
-FROM slots_lease GROUP BY 1
-"""
 
 
 def _leases(prefix: str) -> Iterator[Metric]:
@@ -171,7 +150,19 @@ def _leases(prefix: str) -> Iterator[Metric]:
     longest = GaugeMetricFamily(
         f"{prefix}lease_longest_hold_seconds", "Longest hold so far.", labels=labels
     )
-    for kind, *values in fetch_all(_LEASES, {}):
-        for family, value in zip([*counters, held, longest], values, strict=True):
-            family.add_metric([kind], value)
+    # By kind, not by key: one series per slot would be too many.
+    kind = Substr("key", 1, StrIndex(Concat("key", Value(":")), Value(":")) - 1)
+    rows = Lease.objects.annotate(kind=kind).values_list("kind").order_by()
+    counted = rows.annotate(
+        Sum("waits"), Sum("refusals"), Sum("takeovers"), n=Count("pk", filter=IS_HELD),
+        hold=Max("longest_hold"),
+    )  # fmt: skip
+    for name, *totals, hold in counted:
+        seconds = hold.total_seconds() if hold else 0.0
+        for family, value in zip([*counters, held, longest], [*totals, seconds], strict=True):
+            family.add_metric([name], value)
     return iter([*counters, held, longest])
+
+
+def _age(since: datetime, now: datetime) -> float:
+    return (now - since).total_seconds()

@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from botpool.schedule import WORKS
+from botpool.telemetry import queries
 from coolify.budget.report import GRANTED, REFUSALS, REFUSED, BudgetReport, budget_report
 from coolify.client.calls import CALLS
 from core.jobs.ticker import LEASE_TTL
@@ -24,20 +25,6 @@ def machinery_metrics(prefix: str) -> Iterator[Metric]:
     yield from _budget(prefix, budget_report())
 
 
-# Work that never ran counts as old as the database: a missing age would trigger no alert.
-_SET_UP = "SELECT min(applied) FROM django_migrations"
-
-_PERIODIC = f"""
-SELECT name,
-    extract(epoch FROM clock_timestamp() - coalesce(finished_at, ({_SET_UP})))::float8,
-    coalesce(extract(epoch FROM clock_timestamp() - asked_at), 0)::float8,
-    coalesce(extract(epoch FROM duration), 0)::float8,
-    coalesce((error <> '')::int, 0)
-FROM unnest(%(works)s::text[]) AS works (name) LEFT JOIN slots_lease ON key = name
-ORDER BY name
-"""  # noqa: S608 (no outside input)
-
-
 def _periodic(prefix: str) -> Iterator[Metric]:
     families = [
         GaugeMetricFamily(f"{prefix}periodic_{name}", text, labels=["work"])
@@ -51,20 +38,10 @@ def _periodic(prefix: str) -> Iterator[Metric]:
             ("failing", "1 if the last run failed."),
         )
     ]
-    for work, *values in fetch_all(_PERIODIC, {"works": [work.name for work in WORKS]}):
+    for work, *values in fetch_all(queries.PERIODIC, {"works": [work.name for work in WORKS]}):
         for family, value in zip(families, values, strict=True):
             family.add_metric([work], value)
     return iter(families)
-
-
-_WAITING_TASKS = """
-SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(lock)), 0)::float8
-FROM django_q_ormq WHERE lock <= clock_timestamp()
-"""
-_OLDEST_ASKED = """
-SELECT coalesce(extract(epoch FROM clock_timestamp() - min(asked_at)), 0)::float8
-FROM slots_lease
-"""
 
 
 def _tasks(prefix: str) -> Iterator[Metric]:
@@ -79,7 +56,7 @@ def _tasks(prefix: str) -> Iterator[Metric]:
 
 
 def _waiting_in_postgres() -> tuple[float, float]:
-    row = fetch_one(_WAITING_TASKS, {})
+    row = fetch_one(queries.WAITING_TASKS, {})
     assert row is not None
     return row[0], row[1]
 
@@ -91,7 +68,7 @@ def _waiting_in_redis() -> tuple[float | None, float]:
     """
     from redis import RedisError  # installed only where Redis is the broker
 
-    row = fetch_one(_OLDEST_ASKED, {})
+    row = fetch_one(queries.OLDEST_ASKED, {})
     try:
         length: float | None = float(get_broker().queue_size())
     except RedisError as error:
@@ -100,28 +77,8 @@ def _waiting_in_redis() -> tuple[float | None, float]:
     return length, row[0] if row else 0.0
 
 
-_LIVENESS = f"""
-SELECT
-    (SELECT extract(epoch FROM clock_timestamp() - expires_at + %(ttl)s)::float8
-        FROM slots_lease WHERE key = 'ticker' AND holder <> ''),
-    (SELECT split_part(holder, ':', 1) FROM slots_lease WHERE key = 'ticker'),
-    (SELECT extract(epoch FROM clock_timestamp() - coalesce(
-            (SELECT observed_at FROM slots_watch), min(created_at)))::float8
-        FROM slots_slot),
-    (SELECT coalesce(extract(epoch FROM clock_timestamp() - failing_since), 0)::float8
-        FROM slots_watch),
-    (SELECT count(*) FROM bots_webhookdelivery WHERE due_at IS NOT NULL),
-    (SELECT extract(epoch FROM
-            clock_timestamp() - coalesce(min(counted_until), ({_SET_UP})))::float8
-        FROM botpool_tallymark),
-    (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
-    current_setting('max_connections')::int,
-    pg_database_size(current_database())
-"""  # noqa: S608 (no outside input)
-
-
 def _liveness(prefix: str) -> Iterator[Metric]:
-    row = fetch_one(_LIVENESS, {"ttl": LEASE_TTL})
+    row = fetch_one(queries.LIVENESS, {"ttl": LEASE_TTL})
     assert row is not None
     seen, host, looked, failing, due, uncounted, connections, most, size = row
     leads = seen is not None and seen <= LEASE_TTL.total_seconds()
@@ -217,15 +174,8 @@ def _outcome_and_reason(outcome: str) -> tuple[str, str]:
     return "failed", outcome
 
 
-_HELD_BACK = """
-SELECT coalesce(greatest(extract(epoch FROM
-    greatest(max(paused_until), max(open_until)) - clock_timestamp()), 0), 0)::float8
-FROM coolify_budget
-"""
-
-
 def _held_back(prefix: str) -> Metric:
-    row = fetch_one(_HELD_BACK, {})
+    row = fetch_one(queries.HELD_BACK, {})
     return GaugeMetricFamily(
         f"{prefix}coolify_held_back_seconds",
         "Time until calls resume after a pause or an open circuit.",

@@ -25,6 +25,7 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 
 from core.leases import IS_HELD, Lease
+from core.sql import notify
 
 logger = logging.getLogger(__name__)
 
@@ -144,8 +145,7 @@ def pausing_without_database() -> Iterator[None]:
 
 def announce_tasks() -> None:
     """Tell the workers that there are tasks, once the transaction commits."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, '')", [CHANNEL])
+    notify(CHANNEL)
 
 
 class Envelope:

@@ -16,7 +16,7 @@ from functools import partial, reduce
 from operator import or_
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import BooleanField, DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 from django.utils.module_loading import import_string
@@ -32,6 +32,7 @@ from core.leases import (
     acquire_lease,
     extended,
 )
+from core.sql import notify
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +71,7 @@ def show_that_workers_work() -> None:
 
 def wake(keys: Iterable[str]) -> None:
     """Run these jobs soon, once the caller's transaction commits."""
-    with connection.cursor() as cursor:
-        # Not ORM: NOTIFY has no table. One statement for all of them.
-        sql = "SELECT pg_notify(%s, key) FROM unnest(%s::text[]) AS key"
-        cursor.execute(sql, [WAKE_CHANNEL, list(keys)])
+    notify(WAKE_CHANNEL, keys)
 
 
 # --- Asking for a run (the ticker) ------------------------------------------------------------

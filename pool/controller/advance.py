@@ -18,13 +18,14 @@ from django.db.models.functions import Cast, Concat
 
 from coolify.shared import shared_coolify
 from core.correlation import correlated
+from core.jobs.jobs import ask
 from core.leases import IS_HELD, HeldLease, Lease, LeaseLost
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.descriptions import describe
 from pool.controller.places import line_up
 from pool.controller.start import deploy
 from pool.controller.stop import quarantine, stop
-from slots.locks import wake_slots
+from slots.locks import slot_key
 from slots.models import Slot
 from slots.status import SlotStatus
 
@@ -79,6 +80,6 @@ def sweep_slots() -> list[int]:
     alive = job.filter(Q(due_at__isnull=False) | Q(asked_at__isnull=False) | IS_HELD)
     lost = Slot.objects.filter(~Exists(alive), status__in=TRANSIENT)
     found = list(lost.values_list("pk", flat=True))
-    if found:
-        wake_slots(found)
+    # Asked for, not only announced: a notice may not arrive (PgBouncer).
+    ask(slot_key(pk) for pk in found)
     return found

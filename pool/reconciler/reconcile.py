@@ -18,7 +18,9 @@ from bots.status import RUNNING
 from coolify.client import Coolify
 from coolify.shared import shared_coolify
 from core.clock import database_now
+from core.jobs.jobs import ask
 from core.leases import LeaseNotAcquired, holding_lease
+from pool.controller.descriptions import slots_with_another_description
 from pool.controller.observe import Snapshot, observe
 from pool.reconciler import container_checks, heartbeats, orphans, row_checks
 from pool.reconciler.candidate import ACTOR, Candidate, Repair
@@ -27,6 +29,7 @@ from pool.reconciler.hearing import hearing_since
 from pool.reconciler.repairs import attempt
 from slots.correlation import as_bot_of_finding
 from slots.finding import FindingKind
+from slots.locks import slot_key
 from slots.models import Slot
 from slots.status import SlotStatus
 
@@ -83,6 +86,7 @@ def _pass(*, dry_run: bool, allow_many: bool) -> Report:
         logger.error("[Reconciler] %s", report.stopped)
     report.lines = [Line(found=each, outcome=_intention(each, report)) for each in found]
     if not dry_run:
+        ask(slot_key(slot.pk) for slot in slots_with_another_description())
         remember(found, checked_for=kinds)
         if not report.stopped:
             _repair(report.lines)

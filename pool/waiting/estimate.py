@@ -1,10 +1,10 @@
 """How long a waiter will wait, from what was measured. Pure arithmetic, in seconds.
 
-Each held slot comes free at a time that is not known, but its chances are: of the bots that held
-a slot for at least as long as this one has, some share was gone ten seconds later, half of them
-five minutes later, and so on. Added up over all slots that is the number of slots to be expected
-free by any time; the third in line goes when three are. A slot given to a waiter comes free
-again, which counts for those behind it.
+When a held slot comes free is not known, but its chances are: of the bots that held a slot for at
+least as long as this one has, some share was gone ten seconds later, half of them five minutes
+later, and so on. Added up over all slots, that gives the number of slots expected free by any time;
+the third in line goes when three are. A slot given to a waiter comes free again, which counts for
+those behind it.
 """
 
 from bisect import bisect_right
@@ -13,25 +13,25 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
 
-# What is assumed before there is any history, worth as much as so many measured bots.
+# Assumed before there is any history. Each counts as much as one measured bot.
 TYPICAL_MEETINGS = tuple(60.0 * minutes for minutes in (5, 10, 20, 30, 30, 40, 55, 60))
 TYPICAL_START = 30.0
 TYPICAL_STOP = 10.0
 
-# A bot that outlasts all that were seen: half of its kind go on for another third of their time.
+# How much longer a bot may stay that outlasts all measured ones, as shares of its time so far.
 _OUTLASTING = (0.05, 0.15, 0.25, 0.4, 0.6, 1.0, 2.0)
-# In a line of events that come by chance, half of the nth are there when n - 1/3 are expected.
+# For random events, the median time of the nth is when n - 1/3 events are expected.
 _MEDIAN = 1 / 3
 _POINTS = 80
 _GENERATIONS = 3
 
-Chances = list[tuple[float, float]]  # (when, how much of a slot is to be expected then)
+Chances = list[tuple[float, float]]  # (when, how many slots to expect then)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What is known of a platform's bots: how long some of them were running, evenly spread from
-    the shortest to the longest, out of how many; and how long a start and a stop take."""
+    """What is known about a platform's bots: how long they ran (`ran` is a sample of `bots` bots,
+    from the shortest to the longest), and how long a start and a stop take."""
 
     ran: Sequence[float] = ()
     bots: int = 0
@@ -58,7 +58,7 @@ class PoolState:
 
 @dataclass
 class Outlook:
-    """When the next slots are to be expected free."""
+    """When the next slots are expected to come free."""
 
     measured: Measured
     pool: PoolState
@@ -72,8 +72,8 @@ class Outlook:
         self._pace = _total(first) / sum(hold * weight for hold, weight in holds)
 
     def waits(self, patience: Iterable[float]) -> Iterator[float]:
-        """For each waiter in order, given for how long it is going to stay in line, its wait for
-        a slot. Those who will have left by their turn take no slot from the ones behind."""
+        """The wait for a slot of each waiter in order, given how long each will stay in line. A
+        waiter that gives up before its turn takes no slot from those behind it."""
         served = 0
         for stays in patience:
             wait = self.wait_of(served + 1)
@@ -81,13 +81,13 @@ class Outlook:
             yield wait
 
     def wait_behind(self, patience: Sequence[float], *, others: int) -> float:
-        """The wait of whoever stands behind these, and behind so many others who will stay."""
+        """The wait of a waiter behind these, and behind `others` who will stay."""
         waits = self.waits(patience)
         served = sum(wait <= stays for wait, stays in zip(waits, patience, strict=True))
         return self.wait_of(served + others + 1)
 
     def wait_of(self, nth: int) -> float:
-        """When the nth slot from now is to be expected; infinite if no slot is in service."""
+        """When the nth slot from now is expected; infinite if no slot is in service."""
         if nth <= self.pool.free:
             return 0.0
         if not self._slots:
@@ -117,8 +117,8 @@ def _releases(holds: Chances, *, age: float) -> Chances:
 
 
 def _expected_slots(holds: Chances, first: Chances) -> tuple[list[float], list[float]]:
-    """Times, and how many slots will have come free by each of them, as far ahead as the
-    generations of bots that are counted make up all of it."""
+    """Times, and how many slots will have come free by each of them. They end where bots of
+    generations that are not counted would matter."""
     if not first:
         return [], []
     generation = _condensed(first)
@@ -144,7 +144,7 @@ def _held_again(generation: Chances, holds: Chances) -> Chances:
 
 
 def _condensed(chances: Chances, *, points: int = _POINTS) -> Chances:
-    """The same in fewer points, each the middle of its share."""
+    """The same in fewer points, each the mean of its share."""
     if len(chances) <= points:
         return list(chances)
     share = _total(chances) / points

@@ -1,4 +1,4 @@
-"""What the estimate is made of, read from the history and the slots of a platform."""
+"""What the estimate is based on, read from a platform's history and slots."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -60,8 +60,8 @@ FROM ({_HISTORY}) AS history, ({_SLOTS}) AS slots
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What is known of a platform, and for how many seconds it is paused: infinitely many if
-    nobody said until when. `paused`: its pool, while it is paused."""
+    """What is known about a platform. `pause`: for how many more seconds it is paused, infinite if
+    without an end. `paused`: its pool, while it is paused."""
 
     measured: Measured
     pool: PoolState
@@ -133,3 +133,44 @@ def typical_starts() -> dict[str, TypicalStart]:
         )
         for image, warm, cold in fetch_all(_STARTS, {"recent": RECENT})
     }
+
+
+# --- The queue ---------------------------------------------------------------------------------
+
+# For pool.waiting.statistics. Not ORM: percentiles over laterally joined events.
+QUEUE_REPORT = """
+WITH lately AS (
+    SELECT id, platform, queued_at, status, ended_at FROM bots_bot
+    WHERE id > (SELECT max(id) FROM bots_bot) - %(recent)s AND queued_at IS NOT NULL
+), ends AS (
+    SELECT
+        bot.platform, wait.to_status,
+        extract(epoch FROM wait.at - bot.queued_at)::float8 AS seconds
+    FROM lately AS bot
+    CROSS JOIN LATERAL (
+        SELECT at, to_status FROM bots_botevent
+        WHERE bot_id = bot.id AND from_status = 'QUEUED' AND to_status <> 'QUEUED'
+        ORDER BY id LIMIT 1
+    ) AS wait
+    WHERE wait.at > clock_timestamp() - %(period)s::interval
+), past AS (
+    SELECT
+        platform,
+        count(*) FILTER (WHERE to_status = 'DEPLOYING') AS served,
+        count(*) FILTER (WHERE to_status = 'FAILED') AS timed_out,
+        count(*) FILTER (WHERE to_status = 'CANCELLED') AS cancelled,
+        percentile_cont(ARRAY[0.5, 0.9, 0.99]) WITHIN GROUP (ORDER BY seconds)
+            FILTER (WHERE to_status = 'DEPLOYING') AS waits
+    FROM ends GROUP BY platform
+), present AS (
+    SELECT
+        entry.platform, count(*) AS waiting,
+        extract(epoch FROM clock_timestamp() - min(bot.status_since))::float8 AS oldest
+    FROM queues_queueentry AS entry JOIN bots_bot AS bot ON bot.id = entry.bot_id
+    GROUP BY entry.platform
+)
+SELECT platform, waiting, oldest, served, timed_out, cancelled, waits
+FROM unnest(%(platforms)s::text[]) AS platform
+LEFT JOIN past USING (platform) LEFT JOIN present USING (platform)
+ORDER BY array_position(%(platforms)s::text[], platform)
+"""

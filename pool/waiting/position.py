@@ -1,4 +1,4 @@
-"""Where a waiter stands, and how long it will be."""
+"""A waiter's place in line, and how long it will wait."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from pool.waiting.measurements import Situation, measure_platform
 from queues.models import QueueEntry
 from slots.models import Pool
 
-# Of so many ahead it is asked whether they will still be there at their turn.
+# For this many waiters ahead, check whether they will still be there at their turn.
 LOOKED_AT = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The true place in the platform's order, from 1, and what is to be expected: the wait for a
-    slot, and with it the start of the bot in it. None: nobody can say, because the platform is
-    paused without an end or has no slot in service."""
+    """The place in the platform's line, from 1, and the expected waits: for a slot, and until the
+    bot has started in it. None: there is no estimate, because the platform is paused without an end
+    or has no slot in service."""
 
     position: int
     wait_for_slot: timedelta | None

@@ -1,4 +1,4 @@
-""" "Why am I waiting?", answered in words for each waiter."""
+"""Why a bot waits, in sentences for people."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ def why_waiting(bot: Bot) -> list[str]:
 
 
 def why_each_waits(platform: str, *, limit: int | None = None) -> dict[int, list[str]]:
-    """The same for all who wait for a platform, by the bots' ids and in their order."""
+    """The same for all waiters of a platform, by bot id and in their order."""
     places = places_in_line(platform, limit=limit)
     entries = QueueEntry.objects.in_bulk(list(places), field_name="bot_id")
     hindrances = _hindrances(platform)
@@ -42,7 +42,7 @@ def _reasons(entry: QueueEntry, place: Place, hindrances: list[str]) -> list[str
 
 def _who_is_ahead(place: Place) -> str:
     if place.position == 1:
-        return "It is the next in line."
+        return "It is next in line."
     ahead = place.position - 1
     return f"{count_of(ahead, 'bot')} {'is' if ahead == 1 else 'are'} ahead of it."
 
@@ -55,7 +55,7 @@ def _ageing(entry: QueueEntry) -> str:
 def _what_comes_next(entry: QueueEntry, place: Place) -> str:
     gives_up = f"it gives up at {time_of(entry.timeout_at)}"
     if place.wait_for_slot is None:
-        return f"When that will be nobody can say; {gives_up}."
+        return f"There is no estimate of when; {gives_up}."
     return f"A slot is expected in about {length_of(place.wait_for_slot)}; {gives_up}."
 
 
@@ -105,11 +105,11 @@ def _count_slots(platform: str) -> Counter[str]:
 
 
 def _coolify() -> str:
-    """Coolify being away frees no slots: those that stop wait for it as well."""
+    """While Coolify is away no slot comes free: stops wait for it, too."""
     budget = Budget.objects.filter(open_until__isnull=False).first()
     if budget is not None:
         since = f" since {time_of(budget.open_since)}" if budget.open_since else ""
-        return f"Coolify does not answer{since}: {budget.open_reason}."
+        return f"Coolify has not answered{since}: {budget.open_reason}."
     held_back = Budget.objects.filter(paused_until__gt=Now()).first()
     if held_back is not None and held_back.paused_until is not None:
         return f"Coolify asked for a pause until {time_of(held_back.paused_until)}."

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from django.db.models import IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 
 from coolify.budget.report import BudgetReport, budget_report
 from coolify.models import ServerReading
 from coolify.server_limits import concurrent_deployments
+from core.sql import CountOf
 from pool.waiting.measurements import TypicalStart, typical_starts
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, Watch
 
@@ -43,8 +44,8 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
     active = Deployment.objects.filter(bot_id__in=list(bot_ids), status__in=ACTIVE)
     found = active.select_related("slot").annotate(
         now=Now(),
-        position=_Counted(_same_line().filter(_NOT_BEHIND)),
-        line_length=_Counted(_same_line()),
+        position=CountOf(_same_line().filter(_NOT_BEHIND)),
+        line_length=CountOf(_same_line()),
         pulled_since=Subquery(_pulls()[:1]),
     )
     return {
@@ -57,11 +58,6 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
         )
         for each in found.order_by("pk")
     }
-
-
-class _Counted(Subquery):
-    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
-    output_field = IntegerField()
 
 
 # In the order in which places are given out; see pool.controller.places.

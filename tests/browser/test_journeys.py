@@ -81,7 +81,7 @@ def test_a_bot_is_queued_and_its_place_is_updated(operator, settings):
 
     end_bot(first, Outcome(BotStatus.CANCELLED, "Over", "test"))
     row = page.locator(f"#waiter-{mine.pk}")
-    expect(row).to_contain_text("It is the next in line.", timeout=SOON)
+    expect(row).to_contain_text("It is next in line.", timeout=SOON)
 
 
 def test_a_slot_is_force_released_after_a_confirmation(operator):

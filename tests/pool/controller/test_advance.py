@@ -200,11 +200,11 @@ def test_a_slot_in_quarantine_cancels_what_coolify_may_still_start(coolify):
 # --- Nothing is forgotten -----------------------------------------------------------------------
 
 
-def test_the_sweep_wakes_a_slot_that_no_job_looks_after(coolify):
+def test_the_sweep_asks_for_a_slot_that_no_job_handles(coolify):
     slot = assigned(status="starting")
     SlotFactory()
     assert sweep_slots() == [slot.pk]
-    Lease.objects.create(key=f"slot:{slot.pk}", due_at=Now())
+    assert Lease.objects.get(key=f"slot:{slot.pk}").asked_at is not None
     assert sweep_slots() == []
 
 

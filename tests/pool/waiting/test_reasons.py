@@ -34,7 +34,7 @@ def test_it_says_who_is_ahead_which_slots_are_taken_and_what_comes_next(settings
 def test_the_first_waiter_is_next_in_line(settings):
     pool_of(settings, 1)
     ask()
-    assert why_waiting(ask())[0] == "It is the next in line."
+    assert why_waiting(ask())[0] == "It is next in line."
 
 
 def test_it_counts_slots_in_error_and_cordoned_ones(settings):
@@ -44,7 +44,7 @@ def test_it_counts_slots_in_error_and_cordoned_ones(settings):
     SlotFactory(number=3, status="idle", cordoned=True)
     handle_slot_error(failed.slot, "Pull failed", cause=FailureCause.CONTAINER_FAILED, actor="test")
     assert "Of at most 3 slots: 0 held, 1 in error, 2 cordoned." in why_waiting(failed)
-    assert "When that will be nobody can say" in why_waiting(failed)[-1]
+    assert "There is no estimate of when" in why_waiting(failed)[-1]
 
 
 def test_it_knows_the_size_that_operators_set(settings):
@@ -69,7 +69,7 @@ def test_it_says_that_coolify_is_down(settings):
         pk=Budget.THE_ONE,
         defaults={"open_since": now, "open_until": now, "open_reason": "connection refused"},
     )
-    expected = f"Coolify does not answer since {now:%Y-%m-%dT%H:%M:%SZ}: connection refused."
+    expected = f"Coolify has not answered since {now:%Y-%m-%dT%H:%M:%SZ}: connection refused."
     assert expected in why_waiting(ask())
 
 
@@ -103,7 +103,7 @@ def test_the_command_prints_what_was_found_why_and_what_was_done(settings):
     assert found == "Found   3 waiting"
     assert failed == f"Failed  {late}: waited 0 s in the queue, no slot became free"
     assert given == f"Given   {slot.name} to {lucky}"
-    assert waits.startswith(f"Waits   {waiter} for google-meet: It is the next in line. Its")
+    assert waits.startswith(f"Waits   {waiter} for google-meet: It is next in line. Its")
     assert done == "Done    1 got a slot, 1 timed out"
 
 
