@@ -15,10 +15,10 @@ from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.status import BotStatus
-from core.locks import LockIsTaken, advisory_lock_within
+from core.locks import LockIsTaken, advisory_lock, advisory_lock_within
 from pool.assign import assign_bot_to_slot
-from pool.capacity import current_pause, has_opening
-from pool.lock_names import DRAIN_QUEUE
+from pool.capacity import current_pause, has_opening, has_room
+from pool.lock_names import DRAIN_QUEUE, GROW_POOL
 from queues.models import QueueEntry
 from slots.models import Slot
 
@@ -76,6 +76,9 @@ def _serve_some(platform: str) -> list[Slot]:
     batch: list[Slot] = []
     with transaction.atomic():
         advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))
+        if has_room(platform):
+            # Before any slot: a request that may grow the pool waits for locked idle slots.
+            advisory_lock(GROW_POOL.format(platform=platform))
         if current_pause(platform) is None:
             while len(batch) < BATCH and (slot := _serve_next(platform)):
                 batch.append(slot)
