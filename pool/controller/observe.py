@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Least, Now
 
@@ -117,14 +118,27 @@ def _note_failure(error: CoolifyError) -> None:
 
 
 def _store(snapshot: Snapshot) -> None:
-    """Store the slots' rows first: readers take them to be as fresh as the stored time."""
-    changed = [slot.pk for slot in _slots() if _store_on_slot(slot, snapshot)]
-    _store_on_deployments(snapshot)
+    """Store the slots' rows first: readers take them to be as fresh as the stored time.
+
+    Observer and reconciler may store at the same time. The newest snapshot announces itself, and
+    from then on an older one writes nothing.
+    """
     at = snapshot.began_at
-    Watch.objects.update_or_create(
-        pk=True, defaults={"looked_at": at, "observed_at": at, "failing_since": None, "error": ""}
-    )
+    Watch.objects.get_or_create(pk=True)
+    Watch.objects.filter(Q(looked_at__isnull=True) | Q(looked_at__lt=at)).update(looked_at=at)
+    changed = [slot.pk for slot in _slots() if _store_on_slot(slot, snapshot)]
+    with transaction.atomic():
+        if not _is_newest(snapshot):
+            return
+        _store_on_deployments(snapshot)
+        Watch.objects.update(observed_at=at, failing_since=None, error="")
     wake_slots({*changed, *_slots_that_wait_for_it()})
+
+
+def _is_newest(snapshot: Snapshot) -> bool:
+    """If so, no newer one announces itself until the caller's transaction ends."""
+    announced = Watch.objects.select_for_update().filter(looked_at=snapshot.began_at)
+    return announced.exists()
 
 
 def _slots() -> Iterable[Slot]:
@@ -142,7 +156,8 @@ def _store_on_slot(slot: Slot, snapshot: Snapshot) -> bool:
     if "container_status" in seen:
         seen["container_seen_at"] = snapshot.began_at
     same = Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid)
-    return bool(same.update(**seen))
+    with transaction.atomic():
+        return _is_newest(snapshot) and bool(same.update(**seen))
 
 
 def _seen(slot: Slot, snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
