@@ -22,6 +22,7 @@ from core.jobs.jobs import ask
 from core.leases import IS_HELD, HeldLease, Lease, LeaseLost
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.descriptions import describe
+from pool.controller.observe import last_observation
 from pool.controller.places import line_up
 from pool.controller.start import deploy
 from pool.controller.stop import quarantine, stop
@@ -39,15 +40,20 @@ TRANSIENT = (SlotStatus.DEPLOYING, SlotStatus.STOPPING)
 def advance_slot(slot_id: int, lease: HeldLease) -> timedelta | None:
     """Take the steps that can be taken now. Return when to run again; None: only when woken."""
     for _ in range(MOST_STEPS):
+        # Read before the slot: an observation that ends in between is not in the slot's row.
+        observed_at = last_observation()
         slot = Slot.objects.filter(pk=slot_id).first()
         if slot is None:
             return None
         with correlated(slot.correlation_id, bot=slot.last_bot_id):
             try:
-                again = advance(SlotContext(slot, lease, shared_coolify()))
+                context = SlotContext(slot, lease, shared_coolify(), observed_at=observed_at)
+                again = advance(context)
             except LeaseLost as error:
                 logger.info("[Pool] %s is left to another worker: %s", slot, error)
-                return None
+                # The row may still be ours although the lease expired by this host's clock. Then
+                # no other worker has the slot, and it is due again.
+                return AT_ONCE
         if again != AT_ONCE:
             return again
     return AT_ONCE

@@ -6,13 +6,14 @@ from django.db.models.functions import Now
 
 from bots.models import Bot
 from coolify.client import Coolify
-from coolify.client.errors import CoolifyError
+from coolify.client.errors import CoolifyError, NotFound
 from coolify.client.image import Image
 from coolify.client.resources import Application
 from pool.controller.context import SlotContext
 from slots.description import wanted_description
 from slots.history import note
 from slots.models import Slot, SlotTransition
+from slots.status import ContainerStatus
 
 APPLICATION_GONE = "The application is gone from Coolify"
 
@@ -49,8 +50,10 @@ def forget_application(
     reason: str,
     kind: SlotTransition.Kind = SlotTransition.Kind.APPLICATION_GONE,
 ) -> None:
-    """Detach an application that is gone; its uuid stays in the history."""
+    """Detach an application that is gone; its uuid stays in the history. What was observed of it
+    says nothing about the next one."""
     slot = context.slot
+    require_our_project(context.coolify)
     with context.lease.fenced():
         words = f"{reason} (application {slot.coolify_uuid})"
         note(slot, words, actor=context.actor, kind=kind)
@@ -60,8 +63,24 @@ def forget_application(
             description_written="",
             application_asked_at=None,
             application_missing=False,
+            application_state="",
+            container_status=ContainerStatus.IDLE,
+            container_seen_at=None,
+            server_unreachable=False,
         )
     slot.coolify_uuid = slot.image = ""
+
+
+def require_our_project(coolify: Coolify) -> None:
+    """Raise CoolifyError unless Coolify shows us our project. To a token of another team, every
+    application is `not found`: that is no evidence that one is gone."""
+    try:
+        coolify.environments(settings.COOLIFY_PROJECT_UUID)
+    except NotFound as error:
+        raise CoolifyError(
+            "Coolify shows neither the application nor our project. Check that COOLIFY_API_TOKEN "
+            "belongs to the team of COOLIFY_PROJECT_UUID."
+        ) from error
 
 
 def _left_by_a_lost_answer(context: SlotContext) -> str:

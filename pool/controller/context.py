@@ -1,7 +1,7 @@
 """What a step with Coolify needs: the slot as it was read, its lease and the client."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from coolify.client import Coolify
 from core.leases import HeldLease
@@ -18,3 +18,5 @@ class SlotContext:
     lease: HeldLease
     coolify: Coolify
     actor: str = ACTOR
+    # When the last observation began that the slot, as it was read, is sure to show.
+    observed_at: datetime | None = None

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db.models import F
-from django.db.models.functions import Coalesce, Greatest, Now
+from django.db.models.functions import Coalesce, Greatest, Least, Now
 
 from bots.models import Bot
 from bots.moves import Outcome
@@ -14,10 +14,14 @@ from coolify.bot_data import BOT_DATA, encode_bot_data
 from coolify.client.errors import BudgetExhausted, CoolifyError, NotAccepted, NotFound, Refused
 from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from core.clock import database_now, on_this_hosts_clock
-from pool.controller.applications import forget_application, make_application, set_image
+from pool.controller.applications import (
+    forget_application,
+    make_application,
+    require_our_project,
+    set_image,
+)
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.images import note_coolify_end
-from pool.controller.observe import last_observation
 from pool.controller.places import line_up
 from pool.controller.verdict import Evidence, Verdict, judge
 from pool.lifecycle import handle_slot_error, mark_slot_running, release_bot_from_slot
@@ -228,17 +232,21 @@ def _backoff(attempt: int) -> float:
 
 def wait_for_deployment(context: SlotContext, deployment: Deployment) -> timedelta:
     """Judge an accepted deployment by the last observation; ask Coolify only if that is unclear."""
-    observed_at = last_observation()
+    observed_at = context.observed_at
     if observed_at is None or observed_at < deployment.status_since:
         if _is_late(deployment):
             return _judge(context, deployment, Verdict.TIMED_OUT, "Coolify could not be observed")
         return min(CHECK_DEPLOYMENT_AGAIN, max(_time_left(deployment), timedelta(seconds=1)))
     verdict, reason = judge(_evidence(context.slot, deployment))
     try:
-        return _judge(context, deployment, verdict, reason)
+        again = _judge(context, deployment, verdict, reason)
     except CoolifyError as error:
         logger.info("[Pool] %s could not be judged: %s", deployment, error)
-        return timedelta(seconds=error.retry_after or 5.0)
+        again = timedelta(seconds=error.retry_after or 5.0)
+    if again != AT_ONCE and _is_late(deployment):
+        # Coolify was asked, and its answer decides nothing.
+        return _judge(context, deployment, Verdict.TIMED_OUT, f"It took too long: {reason}")
+    return again
 
 
 def _evidence(slot: Slot, deployment: Deployment) -> Evidence:
@@ -293,6 +301,10 @@ def _ask_how_it_ended(context: SlotContext, deployment: Deployment) -> timedelta
 def _was_never_accepted(deployment: Deployment) -> None:
     """Coolify's queue was full, so it dropped the start. Not a failure: try again later."""
     pause = timedelta(seconds=_backoff(deployment.attempt))
+    # The queue timeout of its bot still holds. Once that is over, the start is tried again for no
+    # longer than a deployment may take.
+    give_up_at = F("created_at") + deployment.bot.queue_timeout
+    last_try_at = give_up_at + settings.DEPLOY_TIMEOUT
     Deployment.objects.filter(
         pk=deployment.pk,
         status=DeploymentStatus.IN_PROGRESS,
@@ -303,8 +315,7 @@ def _was_never_accepted(deployment: Deployment) -> None:
         deployment_uuid="",
         start_asked_at=None,
         building_since=None,
-        # The queue timeout of its bot still holds.
-        deadline=Greatest(F("created_at") + deployment.bot.queue_timeout, Now() + 2 * pause),
+        deadline=Greatest(give_up_at, Least(Now() + 2 * pause, last_try_at)),
         next_try_at=Now() + pause,
         reason="Coolify accepted the start but made no deployment: its queue was full",
     )
@@ -315,6 +326,7 @@ def _ask_for_application(context: SlotContext, deployment: Deployment) -> timede
     try:
         context.coolify.application(context.slot.coolify_uuid)
     except NotFound:
+        require_our_project(context.coolify)
         note_coolify_end(deployment, "application gone")
         reason = "The application is gone from Coolify"
         _fail(context, reason, FailureCause.APPLICATION_GONE, recreate=True)

@@ -18,7 +18,6 @@ from core.clock import database_now, on_this_hosts_clock
 from pool.controller.applications import APPLICATION_GONE, forget_application
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.images import note_coolify_end
-from pool.controller.observe import last_observation
 from pool.controller.places import line_up
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error
 from slots.deployment import Deployment
@@ -108,7 +107,7 @@ def _bring_down(context: SlotContext) -> bool:
             return False
         if _is_gone(context):
             return True
-        if _still_runs(slot):
+        if _still_runs(context):
             _ask_to_stop(context)
         return False
     except NotFound:
@@ -197,7 +196,7 @@ def _was_running(slot: Slot) -> bool:
 
 def _is_gone(context: SlotContext) -> bool:
     """Judged by the last observation, which must have begun after the stop was sent."""
-    slot, observed_at = context.slot, last_observation()
+    slot, observed_at = context.slot, context.observed_at
     if observed_at is None or slot.stop_asked_at is None or observed_at <= slot.stop_asked_at:
         return False
     if slot.application_missing:
@@ -213,9 +212,9 @@ def _is_gone(context: SlotContext) -> bool:
     return observed_at - slot.stop_asked_at >= needed
 
 
-def _still_runs(slot: Slot) -> bool:
+def _still_runs(context: SlotContext) -> bool:
     """A stop is repeated only if an observation well after it shows the container running."""
-    observed_at = last_observation()
+    slot, observed_at = context.slot, context.observed_at
     if observed_at is None or slot.stop_asked_at is None:
         return False
     late = observed_at - slot.stop_asked_at > settings.STOP_RETRY_AFTER
