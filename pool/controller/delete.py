@@ -1,9 +1,8 @@
 """Deleting an unused slot together with its application."""
 
-from contextlib import suppress
-
 from coolify.client import Coolify
 from coolify.client.errors import NotFound
+from pool.controller.applications import require_our_project
 from pool.steering import cordon_slot, refit_pool
 from slots.deployment import Deployment
 from slots.history import note
@@ -50,5 +49,7 @@ def delete_slot(slot: Slot, *, reason: str, actor: str, coolify: Coolify) -> boo
 def _delete_application(slot: Slot, coolify: Coolify) -> None:
     if not slot.coolify_uuid:
         return
-    with suppress(NotFound):  # already deleted in Coolify
+    try:
         coolify.delete_application(slot.coolify_uuid)
+    except NotFound:
+        require_our_project(coolify)  # then it is already deleted in Coolify

@@ -128,10 +128,9 @@ def _store(snapshot: Snapshot) -> None:
     Watch.objects.filter(Q(looked_at__isnull=True) | Q(looked_at__lt=at)).update(looked_at=at)
     changed = [slot.pk for slot in _slots() if _store_on_slot(slot, snapshot)]
     with transaction.atomic():
-        if not _is_newest(snapshot):
-            return
-        _store_on_deployments(snapshot)
-        Watch.objects.update(observed_at=at, failing_since=None, error="")
+        if _is_newest(snapshot):
+            _store_on_deployments(snapshot)
+            Watch.objects.update(observed_at=at, failing_since=None, error="")
     wake_slots({*changed, *_slots_that_wait_for_it()})
 
 

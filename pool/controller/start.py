@@ -290,6 +290,7 @@ def _ask_how_it_ended(context: SlotContext, deployment: Deployment) -> timedelta
     try:
         found = context.coolify.deployment(deployment.deployment_uuid)
     except NotFound:
+        require_our_project(context.coolify)
         _was_never_accepted(deployment)
         return AT_ONCE
     if not found.is_ended:

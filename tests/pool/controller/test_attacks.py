@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus
-from coolify.client.errors import NotFound, Unavailable
+from coolify.client.errors import CoolifyError, NotFound, Unavailable
 from coolify.client.resources import Application, ApplicationStatus
 from coolify.client.resources import Deployment as CoolifyDeployment
 from core.clock import database_now
@@ -20,6 +20,7 @@ from pool.assign import assign_bot_to_slot
 from pool.controller import advance as advance_module
 from pool.controller import observe as observe_module
 from pool.controller.advance import advance_slot
+from pool.controller.delete import delete_slot
 from pool.controller.observe import Snapshot, _store
 from pool.drain import drain
 from pool.lifecycle import mark_slot_running, release_bot_from_slot
@@ -227,6 +228,28 @@ def test_a_token_of_another_team_takes_no_bot_from_its_slot(coolify):
     observed(application_missing=True)
     advance_one(slot)
     assert Slot.objects.get().status == "deploying"
+
+
+def test_a_token_of_another_team_does_not_undo_a_start(coolify):
+    """Else a slot whose bot is cancelled would be taken for one that was never started."""
+    coolify.answers["deployment"] = NotFound("none", thing="deployment")
+    coolify.answers["environments"] = NotFound("none", thing="project")
+    slot = under_way()
+    observed(**EXITED)
+    advance_one(slot)
+    deployment = Deployment.objects.get()
+    assert (deployment.status, deployment.deployment_uuid) == ("in_progress", "d-1")
+
+
+def test_a_token_of_another_team_deletes_no_slot():
+    answers = ScriptedAnswers(
+        delete_application=NotFound("none", thing="application"),
+        environments=NotFound("none", thing="project"),
+    )
+    slot = SlotFactory(coolify_uuid="app-1")
+    with pytest.raises(CoolifyError):
+        delete_slot(slot, reason="Not needed", actor="test", coolify=answers)
+    assert Slot.objects.get().coolify_uuid == "app-1"
 
 
 # --- Locks --------------------------------------------------------------------------------------
