@@ -210,14 +210,6 @@ MUTATIONS = (
         "test_a_stop_is_not_repeated_without_a_newer_observation_however_long_it_takes",
     ),
     _one(
-        "a stop is confirmed by an observation that began after it",
-        "pool/controller/stop.py",
-        " or observed_at <= slot.stop_asked_at:",
-        ":",
-        "tests/pool/controller/test_stop.py::"
-        "test_a_stop_is_believed_only_by_an_observation_that_began_after_it",
-    ),
-    _one(
         "a bot waits for image and place no longer than it is willing to",
         "pool/controller/start.py",
         "    if _is_late(deployment):\n        _give_up_waiting",
