@@ -1,8 +1,8 @@
 """How soon Botpool reacts, with all processes running on the default timings.
 
 From outside: the client's POST and the bot's DONE are sent to the API, and the simulated Coolify
-notes when it answers the start and the stop. It answers at once, and like a real one shows a
-container as exited 1.3 s after the stop was asked for. The budget is quiet throughout.
+notes when it answers the start and the stop. It answers at once, and shows a container as exited
+1.3 s after the stop was asked for. The budget is quiet throughout.
 """
 
 import random
@@ -11,7 +11,6 @@ from statistics import median
 
 from api.keys import create_api_key
 from bench.processes import (
-    SPEED,
     Botpool,
     SimulatedCoolify,
     botpool,
@@ -26,14 +25,13 @@ from slots.models import Slot, SlotTransition
 
 ROUNDS = 30
 SLOTS = 4
-STOP_SECONDS = 1.3
 
 
 def run() -> list[Row]:
     empty()
     key, chance = create_api_key(name="reaction"), random.Random(0)
     with (
-        SimulatedCoolify(stop_seconds=STOP_SECONDS * SPEED, concurrent_builds=SLOTS) as coolify,
+        SimulatedCoolify(concurrent_builds=SLOTS) as coolify,
         botpool(
             coolify,
             key=key,
