@@ -92,10 +92,15 @@ class PlainApi:
         return str(self.get(f"/applications/{uuid}").json()["status"])
 
     def run(self, uuid: str, **query: Any) -> str:
-        """Start the application and wait until it is deployed."""
+        """Start the application and wait until it is deployed and its status is written."""
         deployment = self.start(uuid, **query)
         wait_until(lambda: self.deployment_status(deployment) == "finished")
+        wait_until(lambda: ("status", uuid) not in self.jobs())
         return str(deployment)
+
+    def jobs(self) -> list[tuple[str, str]]:
+        """The kind and the application of each job that waits or runs."""
+        return [(each["kind"], each["application"]) for each in self.control.state()["jobs"]]
 
     def stop(self, uuid: str, **query: Any) -> None:
         query = {"docker_cleanup": "false"} | query

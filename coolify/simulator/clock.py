@@ -22,6 +22,7 @@ class Clock:
 
 
 def timestamp(moment: float | None) -> str | None:
+    """As in Coolify, whose columns hold whole seconds."""
     if moment is None:
         return None
-    return datetime.fromtimestamp(moment, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(moment, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")

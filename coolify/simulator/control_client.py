@@ -54,6 +54,19 @@ class SimulatorControl:
         """Every container that ever ran, in order of start."""
         return list(self.record()["containers"])
 
+    # Scenes, as on the simulator's page.
+
+    def scenes(self) -> dict[str, bool]:
+        """Each scene's name, and whether it is on."""
+        return {each["name"]: each["on"] for each in self._call("GET", "scenes")}
+
+    def switch_scene(self, name: str, *, on: bool = True) -> None:
+        self._call("POST", f"scenes/{name}", params={"on": str(on).lower()})
+
+    def heal(self) -> None:
+        """End all scenes and faults, and reconnect all servers."""
+        self._act("heal")
+
     # Faults in requests.
 
     def add_fault(self, kind: str, **fields: Any) -> int:
@@ -101,6 +114,14 @@ class SimulatorControl:
     def crash_container(self, application_uuid: str) -> None:
         self._act("crash-container", application=application_uuid)
 
+    def lose_container(self, application_uuid: str) -> None:
+        """Remove its containers behind Coolify's back."""
+        self._act("lose-container", application=application_uuid)
+
+    def refuse_stops(self, **where: Any) -> int:
+        """Docker refuses to stop: Coolify writes `exited`, and the container keeps running."""
+        return self.add_fault("stop_refused", **where)
+
     def set_status(self, application_uuid: str, status: str) -> None:
         self._act("set-status", application=application_uuid, status=status)
 
@@ -108,8 +129,14 @@ class SimulatorControl:
         """Run the agent's next pass now."""
         self._act("agent-pass")
 
-    def set_reachable(self, reachable: bool, *, server: str | None = None) -> None:
-        self._act("server", server=server, reachable=reachable)
+    def set_reachable(
+        self, reachable: bool, *, server: str | None = None, noticed: bool = True
+    ) -> None:
+        """Cut a server off, or reconnect it. Its containers keep running and calling.
+
+        Without `noticed`, Coolify shows it only after the agent's next report.
+        """
+        self._act("server", server=server, reachable=reachable, noticed=noticed)
 
     def change_server(self, *, server: str | None = None, **changes: Any) -> None:
         self._act("server", server=server, **changes)
@@ -120,7 +147,12 @@ class SimulatorControl:
     def warm_image(self, image: str, *, server: str | None = None) -> None:
         self._act("warm-image", image=image, server=server)
 
+    def clean_up(self, *, server: str | None = None) -> None:
+        """Run the nightly clean-up now, by Coolify's rule, on one server or on all."""
+        self._act("clean-up", server=server)
+
     def prune_images(self, *, server: str | None = None) -> None:
+        """Remove every image that no container uses."""
         self._act("prune-images", server=server)
 
     def change(self, **settings: Any) -> None:

@@ -1,6 +1,7 @@
 """The fields that Coolify accepts, their types, and how it rejects all others."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,7 +70,20 @@ VARIABLE_FIELDS: dict[str, type] = {
 }
 TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", list: "array"}
 LONGEST = {"name": 255}
-RANGES = {"stop_grace_period": (1, 3600), "docker_images_to_keep": (0, 100)}
+RANGES = {
+    "stop_grace_period": (1, 3600),
+    "docker_images_to_keep": (0, 100),
+    "max_restart_count": (0, 2**31),
+}
+# A registry with its port, then lowercase parts; a tag; numbers separated by commas.
+PATTERNS = {
+    "docker_registry_image_name": re.compile(
+        r"([A-Za-z0-9.-]+(:\d+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?"
+        r"(@sha256:[0-9a-f]{64})?"
+    ),
+    "docker_registry_image_tag": re.compile(r"\w[\w.-]{0,127}", re.ASCII),
+    "ports_exposes": re.compile(r"\d+(,\d+)*"),
+}
 
 
 def json_body(request: Request) -> dict[str, Any]:
@@ -105,6 +119,8 @@ def field_error(name: str, value: Any, *, kind: type | None) -> str | None:
         return "This field is not allowed."
     if value is None:
         return None
+    if kind is int and isinstance(value, str) and value.isdecimal():  # as in PHP
+        value = int(value)
     if type(value) is not kind:  # not isinstance: in Python, True is an int
         return f"The {words} field must be a {TYPE_NAMES[kind]}."
     return limit_error(name, value)
@@ -116,6 +132,8 @@ def limit_error(name: str, value: Any) -> str | None:
         return f"The {words} field must not be greater than {LONGEST[name]} characters."
     if name in RANGES and not RANGES[name][0] <= value <= RANGES[name][1]:
         return f"The {words} field must be between {RANGES[name][0]} and {RANGES[name][1]}."
+    if name in PATTERNS and value and not PATTERNS[name].fullmatch(value):
+        return f"The {words} field format is invalid."
     return None
 
 
@@ -135,7 +153,6 @@ def flag(request: Request, name: str, *, default: bool) -> bool:
 
 
 def number(request: Request, name: str, *, default: int) -> int:
-    value = request.query.get(name, str(default))
-    if not value.isdigit():
-        raise invalid({name: [f"The {name} field must be an integer."]})
-    return int(value)
+    """As in Coolify, which ignores a value that is no number."""
+    value = request.query.get(name, "")
+    return int(value) if value.isdecimal() else default

@@ -25,6 +25,10 @@ class Request:
     def wants_json(self) -> bool:
         return "json" in self.headers.get("accept", "")
 
+    @property
+    def wants_html(self) -> bool:
+        return "text/html" in self.headers.get("accept", "")
+
 
 @dataclass
 class Answer:

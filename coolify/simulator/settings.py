@@ -19,6 +19,11 @@ class Token:
     abilities: frozenset[str] = frozenset({"root"})
     user: str = "operator"
     team: bool = True
+    role: str = "admin"
+
+    @property
+    def may_change(self) -> bool:
+        return bool(self.abilities - {"read"})
 
     def allows(self, ability: str) -> bool:
         return "root" in self.abilities or ability in self.abilities
@@ -58,13 +63,35 @@ class Settings:
     start_seconds: float = 25.0
     overlap_seconds: float = 10.0
     stop_seconds: float = 3.0
+    refused_stop_seconds: float = 0.7
     delete_seconds: float = 10.0
     stop_grace_seconds: float = 30.0
     agent_seconds: float = 60.0
+    # How long after the end of a deployment its status is written.
+    soonest_status_seconds: float = 0.3
+    latest_status_seconds: float = 1.6
+    # How long an application counts as degraded if its container vanishes after a restart.
+    degraded_seconds: float = 30.0
+    # How many checks of a server without any container change nothing.
+    empty_server_checks: int = 3
     logs_seconds: float = 1.0
     max_restart_count: int = 10
-    deployments_as_object: bool = False
+    # Between two nightly clean-ups.
+    cleanup_seconds: float = 86_400.0
+    # How long SSH takes to find out that a server refuses it.
+    ssh_seconds: float = 6.0
+    longest_environment: int = 100_000  # bytes: 97.7 kB
+    # Real seconds that each call takes at least and at most, whatever the speed.
+    shortest_call: float = 0.0
+    longest_call: float = 0.0
+    # Newer versions refuse a token after that many answers of 401 or 403 in a minute.
+    refusals_allowed: int | None = None
+    # None: as in Coolify, an object once the rows are no longer stored in the order of their ids.
+    deployments_as_object: bool | None = None
+    # None of Coolify's notifications go to a private address unless its host is listed here.
+    webhook_allowed_hosts: list[str] = field(default_factory=list)
     webhook_url: str | None = None
+    webhook_enabled: bool = True
     webhook_events: list[str] = field(
         default_factory=lambda: [
             "deployment_failed",
@@ -105,6 +132,11 @@ CHANGEABLE = {each.name for each in fields(Settings)} - FIXED
 def version_numbers(version: str) -> tuple[int, ...]:
     plain = version.removeprefix("v").partition("-")[0]
     return tuple(int(part) for part in plain.split("."))
+
+
+def server_uuids(count: int) -> list[str]:
+    """`simulated-server`, `simulated-server-2`, …"""
+    return [DEFAULT_SERVER, *(f"{DEFAULT_SERVER}-{number}" for number in range(2, count + 1))]
 
 
 def parse_tokens(texts: Iterable[str]) -> list[Token]:

@@ -14,7 +14,9 @@ from coolify.simulator.http.control import Control
 from coolify.simulator.http.deployment_routes import DeploymentRoutes
 from coolify.simulator.http.gateway import Gateway, Observer, Traffic
 from coolify.simulator.http.instance_routes import InstanceRoutes
+from coolify.simulator.http.notification_routes import NotificationRoutes
 from coolify.simulator.http.server import HttpServer
+from coolify.simulator.http.server_routes import ServerRoutes
 from coolify.simulator.scheduler import Scheduler
 from coolify.simulator.settings import Settings
 from coolify.simulator.state import StateFile
@@ -89,10 +91,12 @@ class Simulator:
             deployments=self._deployments,
             faults=faults,
         )
-        self._agent = Agent(
+        self.agent = Agent(
             world=world,
             scheduler=self._scheduler,
+            jobs=self._jobs,
             containers=containers,
+            images=self._images,
             faults=faults,
             webhooks=webhooks,
         )
@@ -102,13 +106,16 @@ class Simulator:
         applications = Applications(world=world)
         return [
             *InstanceRoutes(world=world).routes(),
+            *ServerRoutes(world=world).routes(),
             *ApplicationRoutes(
                 world=world,
                 applications=applications,
                 variables=Variables(world=world),
                 deployments=self._deployments,
                 removals=self._removals,
+                images=self._images,
             ).routes(),
+            *NotificationRoutes(world=world).routes(),
             *DeploymentRoutes(
                 world=world,
                 applications=applications,
@@ -125,7 +132,7 @@ class Simulator:
             removals=self._removals,
             containers=self._containers,
             images=self._images,
-            agent=self._agent,
+            agent=self.agent,
             traffic=self._requests,
         )
 
@@ -157,9 +164,10 @@ class Simulator:
             loaded = self._state.load() if self._state else False
             if not loaded:
                 self.world.furnish()
+            self.world.add_configured_servers()
             self._jobs.resume()
             self._bots.resume()
-            self._agent.start()
+            self.agent.start()
         if self._state:
             self._state.start()
         self._scheduler.start()

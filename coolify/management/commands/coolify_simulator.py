@@ -5,9 +5,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from coolify.simulator.settings import DEFAULT_TOKEN, Settings, parse_tokens
+from coolify.simulator.settings import DEFAULT_TOKEN, Settings, parse_tokens, server_uuids
 from coolify.simulator.simulator import Simulator
 from coolify.simulator.state import StateUnreadable
+
+MOST_SERVERS = 100
 
 
 class Command(BaseCommand):
@@ -19,6 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=8089)
         parser.add_argument("--speed", type=positive, default=1.0, help="1 is Coolify's own speed")
         parser.add_argument("--seed", type=int, default=0, help="seed for what the bots do")
+        parser.add_argument("--servers", type=count, default=1, help="how many (default: 1)")
         parser.add_argument("--state", metavar="FILE", help="keep the state in this file")
         parser.add_argument(
             "--token",
@@ -32,6 +35,13 @@ class Command(BaseCommand):
             type=float,
             default=0.1,
             help="share of bots that crash, fail, hang, fall silent or exit early, 0 to 1",
+        )
+        parser.add_argument(
+            "--latency",
+            type=latency,
+            default=(0.0, 0.0),
+            metavar="MIN-MAX",
+            help="real seconds that each call takes, such as 0.05-0.5",
         )
         parser.add_argument("--webhook", metavar="URL", help="send notifications to this URL")
         parser.add_argument(
@@ -61,6 +71,23 @@ def positive(text: str) -> float:
     return value
 
 
+def latency(text: str) -> tuple[float, float]:
+    shortest, dash, longest = text.partition("-")
+    try:
+        found = (float(shortest), float(longest if dash else shortest))
+    except ValueError:
+        found = (-1.0, -1.0)
+    if not 0 <= found[0] <= found[1]:
+        raise argparse.ArgumentTypeError("must be two numbers of seconds, such as 0.05-0.5")
+    return found
+
+
+def count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_SERVERS:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST_SERVERS}")
+    return int(text)
+
+
 def settings_from(options: dict[str, Any]) -> Settings:
     try:
         tokens = parse_tokens(options["token"])
@@ -73,9 +100,12 @@ def settings_from(options: dict[str, Any]) -> Settings:
         seed=options["seed"],
         state_file=options["state"],
         tokens=tokens,
+        servers=server_uuids(options["servers"]),
         mischief=options["mischief"],
         webhook_url=options["webhook"],
         rate_limit=options["rate_limit"] or None,
+        shortest_call=options["latency"][0],
+        longest_call=options["latency"][1],
     )
 
 

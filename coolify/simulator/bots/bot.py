@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from coolify.simulator.bots.bot_api import BotApi, Reply
-from coolify.simulator.bots.plans import make_plan
+from coolify.simulator.bots.plans import EXTERNAL, make_plan
 from coolify.simulator.scheduler import Scheduler
 from coolify.simulator.world.containers import Containers
 from coolify.simulator.world.rows import Container
@@ -47,6 +47,8 @@ class Bots:
             container.api_url = data["apiUrl"]
             container.token = data["token"]
             self._make_plan(container, config=data.get("config"))
+            if container.plan["name"] == EXTERNAL:
+                container.step_due = None  # nothing is due, so it never wakes
         self._containers.write_log(container, f"starting as bot {container.bot_id}")
         self._schedule(container)
 

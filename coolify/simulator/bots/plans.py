@@ -6,20 +6,23 @@ from typing import Any
 from coolify.simulator.settings import Settings
 
 NAMES = ("normal", "crash", "fail", "hang", "silent", "exit")
+# Only by request: the container runs, and its bot is run elsewhere (`manage.py try_bot`).
+EXTERNAL = "external"
 
 
 def make_plan(*, settings: Settings, bot_id: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """Plan a bot's behaviour: the same for the same seed and bot, except for `overrides`.
 
-    `overrides` is the bot's `config.simulate`: `plan` (one of NAMES), `meetingSeconds`,
-    `joinSeconds`, `waitingRoomSeconds`, `heartbeatSeconds`, `atSeconds` (when the trouble begins,
-    counted from the bot's first call) and `times` (how many lives end in a crash or early exit).
+    `overrides` is the bot's `config.simulate`: `plan` (one of NAMES, or EXTERNAL),
+    `meetingSeconds`, `joinSeconds`, `waitingRoomSeconds`, `heartbeatSeconds`, `atSeconds` (when the
+    trouble begins, counted from the bot's first call) and `times` (how many lives end in a crash
+    or early exit).
     """
     dice = random.Random(f"{settings.seed}:{bot_id}")  # noqa: S311 - a seeded plan, not a secret
     meeting = dice.uniform(settings.shortest_meeting_seconds, settings.longest_meeting_seconds)
     mischievous = dice.random() < settings.mischief
     drawn = dice.choice(NAMES[1:]) if mischievous else "normal"
-    name = overrides["plan"] if overrides.get("plan") in NAMES else drawn
+    name = overrides["plan"] if overrides.get("plan") in (*NAMES, EXTERNAL) else drawn
     plan: dict[str, Any] = {
         "name": name,
         "meeting": seconds(overrides, "meetingSeconds", default=meeting),

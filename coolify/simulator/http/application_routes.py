@@ -1,12 +1,14 @@
 """Routes for applications: create, read, change, start, stop, delete, variables and logs."""
 
+from coolify.simulator.clock import timestamp
 from coolify.simulator.fields import flag, json_body, number
-from coolify.simulator.http.api import Route
+from coolify.simulator.http.api import Handler, Route
 from coolify.simulator.messages import Answer, Request, ok, refusal
 from coolify.simulator.world import applications as shapes
 from coolify.simulator.world import variables as variable_shapes
 from coolify.simulator.world.applications import Applications
 from coolify.simulator.world.deployments import Deployments
+from coolify.simulator.world.images import Images
 from coolify.simulator.world.removals import Removals
 from coolify.simulator.world.rows import Application
 from coolify.simulator.world.variables import Variables
@@ -15,8 +17,9 @@ from coolify.simulator.world.world import World, new_uuid
 DELETE_QUERY = frozenset(
     {"delete_configurations", "delete_volumes", "docker_cleanup", "delete_connected_networks"}
 )
-START_QUERY = frozenset({"force", "instant_deploy"})
-LOGS_QUERY = frozenset({"lines", "show_timestamps"})
+MOST_LOG_LINES = 10_000
+# On some routes, Coolify omits the full stop.
+NOT_FOUND = "Application not found"
 
 
 class ApplicationRoutes:
@@ -28,12 +31,14 @@ class ApplicationRoutes:
         variables: Variables,
         deployments: Deployments,
         removals: Removals,
+        images: Images,
     ) -> None:
         self._world = world
         self._applications = applications
         self._variables = variables
         self._deployments = deployments
         self._removals = removals
+        self._images = images
 
     def routes(self) -> list[Route]:
         one = "/applications/{uuid}"
@@ -43,23 +48,20 @@ class ApplicationRoutes:
             Route("GET", one, "read", self.show),
             Route("PATCH", one, "write", self.update),
             Route("DELETE", one, "write", self.delete, DELETE_QUERY),
-            Route("GET", f"{one}/logs", "read", self.logs, LOGS_QUERY),
+            Route("GET", f"{one}/logs", "read", self.logs, ignores_query=True),
+            Route("GET", f"{one}/rollback-images", "read", self.rollback_images, since="4.3.0"),
             Route("GET", f"{one}/envs", "read", self.envs),
             Route("POST", f"{one}/envs", "write", self.create_env),
             Route("PATCH", f"{one}/envs", "write", self.update_env),
             Route("PATCH", f"{one}/envs/bulk", "write", self.update_envs),
             Route("DELETE", f"{one}/envs/{{env_uuid}}", "write", self.delete_env),
-            Route("POST", f"{one}/start", "deploy", self.start, START_QUERY, changes_state=True),
-            Route(
-                "POST",
-                f"{one}/stop",
-                "deploy",
-                self.stop,
-                frozenset({"docker_cleanup"}),
-                changes_state=True,
-            ),
-            Route("POST", f"{one}/restart", "deploy", self.restart, changes_state=True),
+            self._action(f"{one}/start", self.start),
+            self._action(f"{one}/stop", self.stop),
+            self._action(f"{one}/restart", self.restart),
         ]
+
+    def _action(self, path: str, handler: Handler) -> Route:
+        return Route("POST", path, "deploy", handler, changes_state=True, ignores_query=True)
 
     def listing(self, request: Request) -> Answer:
         rows = self._applications.listing(tag=request.query.get("tag"))
@@ -88,26 +90,45 @@ class ApplicationRoutes:
         return Answer(201, {"uuid": application.uuid, "domains": application.fqdn})
 
     def update(self, request: Request, *, uuid: str) -> Answer:
-        application = self._applications.get(uuid)
+        application = self._applications.get(uuid, message=NOT_FOUND)
         self._applications.update(application, json_body(request))
         return ok({"uuid": application.uuid})
 
     def delete(self, request: Request, *, uuid: str) -> Answer:
-        application = self._applications.get(uuid)
+        application = self._applications.get(uuid, message=NOT_FOUND)
         flags = {name: flag(request, name, default=True) for name in DELETE_QUERY}
         self._removals.request_delete(application, docker_cleanup=flags["docker_cleanup"])
         return ok({"message": "Application deletion request queued."})
 
     def logs(self, request: Request, *, uuid: str) -> Answer:
         application = self._applications.get(uuid)
-        lines = number(request, "lines", default=100)
-        flag(request, "show_timestamps", default=False)
+        lines = min(number(request, "lines", default=100), MOST_LOG_LINES)
+        if not self._world.server_of(application).reachable:
+            return self._late(Answer(500, {"message": "Server Error"}), "ssh_seconds")
         running = self._world.containers_of(application.uuid)
         if not running:
             raise refusal(400, "Application is not running.")
-        answer = ok({"logs": "\n".join(running[-1].log[-lines:] if lines else [])})
-        answer.delay = self._world.clock.real_seconds(self._world.settings.logs_seconds)
+        logs = "\n".join(running[-1].log[-lines:] if lines else [])
+        return self._late(ok({"logs": logs}), "logs_seconds")
+
+    def _late(self, answer: Answer, setting: str) -> Answer:
+        answer.delay = self._world.clock.real_seconds(getattr(self._world.settings, setting))
         return answer
+
+    def rollback_images(self, request: Request, *, uuid: str) -> Answer:
+        """As in Coolify, empty on any error: it proves presence only."""
+        application = self._applications.get(uuid)
+        server = self._world.server_of(application)
+        found = self._images.tags(application) if server.reachable and server.functional else []
+        running = {each.image for each in self._world.containers_of(application.uuid)}
+        current = next(
+            (tag for tag, _ in found if f"{application.image_name}:{tag}" in running), None
+        )
+        images = [
+            {"tag": tag, "created_at": timestamp(moment), "is_current": tag == current}
+            for tag, moment in found
+        ]
+        return ok({"current": current, "images": images})
 
     def envs(self, request: Request, *, uuid: str) -> Answer:
         rows = self._variables.of(self._applications.get(uuid))
@@ -125,9 +146,9 @@ class ApplicationRoutes:
         return Answer(201, variable_shapes.as_json(variable, with_value=request.sees_secrets))
 
     def update_envs(self, request: Request, *, uuid: str) -> Answer:
-        application = self._applications.get(uuid)
+        application = self._applications.get(uuid, message=NOT_FOUND)
         data = json_body(request).get("data")
-        if not isinstance(data, list):
+        if not isinstance(data, list) or not data:
             raise refusal(400, "Bulk data is required.")
         rows = self._variables.upsert_all(application, data)
         return Answer(

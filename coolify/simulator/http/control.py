@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from coolify.simulator.http.scenes import Scenes
+from coolify.simulator.http.server_routes import checked_cleanup
 from coolify.simulator.messages import Answer, Refusal, Request, not_found, ok, refusal
 from coolify.simulator.record import record, state
 from coolify.simulator.world.agent import Agent
@@ -17,6 +19,14 @@ from coolify.simulator.world.rows import Application, Server
 from coolify.simulator.world.world import World
 
 CONTROL = "/_simulator"
+SERVER_FIELDS = {
+    "name",
+    "usable",
+    "proxy",
+    "concurrent_builds",
+    "deployment_queue_limit",
+    "destinations",
+}
 
 
 class Control:
@@ -41,15 +51,20 @@ class Control:
         self._agent = agent
         self._traffic = traffic
         self.down_until = 0.0
+        self.scenes = Scenes(world=world, faults=faults, agent=agent)
         self._actions: dict[str, Callable[[dict[str, Any]], None]] = {
+            "heal": self._heal,
             "restart-coolify": self._restart_coolify,
             "delete-application": self._delete_application,
             "crash-container": self._crash_container,
+            "crash-any": self._crash_any,
+            "lose-container": self._lose_container,
             "set-status": self._set_status,
             "agent-pass": lambda data: self._agent.report(),
             "server": self._change_server,
             "add-server": self._add_server,
             "warm-image": self._warm_image,
+            "clean-up": self._clean_up,
             "prune-images": lambda data: self._images.prune(self._server(data).uuid),
         }
 
@@ -74,11 +89,16 @@ class Control:
         if name == "settings" and request.method == "PATCH":
             self._world.settings.change(data)
             return ok({})
+        if name.startswith("scenes/") and request.method == "POST":
+            on = request.query.get("on", "true") == "true"
+            self.scenes.switch(name.removeprefix("scenes/"), on=on)
+            return ok(self.scenes.listing())
         return self._act(name, data)
 
     def _show(self, name: str) -> Answer:
         views: dict[str, Callable[[], Any]] = {
             "faults": self._faults.listing,
+            "scenes": self.scenes.listing,
             "state": lambda: state(self._world),
             "record": lambda: record(self._world),
             "requests": self._traffic,
@@ -94,6 +114,10 @@ class Control:
         action(data)
         self._world.touch()
         return ok({})
+
+    def _heal(self, data: dict[str, Any]) -> None:
+        self.scenes.heal()
+        self.down_until = 0.0
 
     def _restart_coolify(self, data: dict[str, Any]) -> None:
         """Fail all queued and running deployments, and answer 502 during the outage."""
@@ -115,24 +139,39 @@ class Control:
         for container in containers:
             self._containers.exit(container, code=139, reason="crashed")
 
+    def _crash_any(self, data: dict[str, Any]) -> None:
+        """Crash the container that has been running for longest, if there is one."""
+        running = [each for each in self._world.containers.values() if each.state == "running"]
+        for container in running[:1]:
+            self._containers.exit(container, code=139, reason="crashed")
+
+    def _lose_container(self, data: dict[str, Any]) -> None:
+        for container in self._world.containers_of(self._application(data).uuid):
+            self._containers.remove(container, reason="vanished")
+
     def _set_status(self, data: dict[str, Any]) -> None:
         self._world.set_status(self._application(data), status=data["status"])
 
     def _change_server(self, data: dict[str, Any]) -> None:
         server = self._server(data)
         if "reachable" in data:
-            self._agent.set_reachable(server, reachable=bool(data["reachable"]))
-        for name in ("concurrent_builds", "deployment_queue_limit", "destinations"):
-            if name in data:
-                setattr(server, name, data[name])
+            noticed = bool(data.get("noticed", True))
+            self._agent.set_reachable(server, reachable=bool(data["reachable"]), noticed=noticed)
+        for name in SERVER_FIELDS & set(data):
+            setattr(server, name, data[name])
+        server.docker_cleanup |= checked_cleanup(data.get("docker_cleanup", {}))
 
     def _add_server(self, data: dict[str, Any]) -> None:
         self._world.add_server(uuid=data["server"])
 
     def _warm_image(self, data: dict[str, Any]) -> None:
-        server = self._server(data)
-        if data["image"] not in server.cached_images:
-            server.cached_images.append(data["image"])
+        self._images.keep(self._server(data), data["image"])
+
+    def _clean_up(self, data: dict[str, Any]) -> None:
+        """Clean up the named server, or all of them."""
+        chosen = [self._server(data)] if data.get("server") else self._world.servers.values()
+        for server in chosen:
+            self._agent.clean_up(server)
 
     def _application(self, data: dict[str, Any]) -> Application:
         application = self._world.applications.get(data["application"])

@@ -1,5 +1,6 @@
 """The entry point of every request: page, control path, or API with its faults."""
 
+import random
 import re
 import time
 from collections import Counter, deque
@@ -62,21 +63,23 @@ class Gateway:
         self._api = api
         self._control = control
         self._traffic = traffic
+        self._random = random.Random(world.settings.seed)  # noqa: S311 - a delay, not a secret
 
     def answer(self, request: Request) -> Answer:
         # Links to Coolify's own pages show the overview too.
         if request.path == "/" or request.path.startswith("/project/"):
             with self._world.lock:
-                return overview(self._world)
+                return overview(self._world, scenes=self._control.scenes.listing())
         if request.path.startswith(CONTROL):
             with self._world.lock:
-                return self._control.answer(request)
+                answer = self._control.answer(request)
+            return back_to_the_page() if is_from_the_page(request, answer) else answer
         return self._answer_as_coolify(request)
 
     def _answer_as_coolify(self, request: Request) -> Answer:
         with self._world.lock:
             faults = self._faults.for_request(request)
-        time.sleep(sum(each.seconds for each in faults if each.kind == "latency"))
+        time.sleep(self._latency() + sum(x.seconds for x in faults if x.kind == "latency"))
         if has(faults, "reset_before"):
             self._lose(request)
         answer = refused_by(faults) or self._outage() or self._from_api(request)
@@ -89,6 +92,10 @@ class Gateway:
         with self._world.lock:
             self._traffic.note(request, answer, at=self._world.clock.now())
         return answer
+
+    def _latency(self) -> float:
+        settings = self._world.settings
+        return self._random.uniform(settings.shortest_call, settings.longest_call)
 
     def _from_api(self, request: Request) -> Answer:
         with self._world.lock:
@@ -103,6 +110,15 @@ class Gateway:
         with self._world.lock:
             self._traffic.note(request, None, at=self._world.clock.now())
         raise ConnectionLost
+
+
+def is_from_the_page(request: Request, answer: Answer) -> bool:
+    """Whether a browser's form was submitted; other clients want the answer itself."""
+    return request.method == "POST" and answer.status == 200 and request.wants_html
+
+
+def back_to_the_page() -> Answer:
+    return Answer(303, "", headers={"Location": "/"})
 
 
 def has(faults: list[Fault], kind: str) -> bool:

@@ -1,10 +1,7 @@
-"""Routes for the instance: version, health, servers, projects."""
-
-from typing import Any
+"""Routes for the instance: version, health, projects."""
 
 from coolify.simulator.http.api import Route
 from coolify.simulator.messages import HTML, Answer, Request, not_found, ok
-from coolify.simulator.world.rows import Server
 from coolify.simulator.world.world import World
 
 
@@ -16,7 +13,6 @@ class InstanceRoutes:
         return [
             Route("GET", "/version", "read", self.version),
             Route("GET", "/health", None, self.health),
-            Route("GET", "/servers", "read", self.servers),
             Route("GET", "/projects", "read", self.projects),
             Route("GET", "/projects/{uuid}/environments", "read", self.environments),
         ]
@@ -26,9 +22,6 @@ class InstanceRoutes:
 
     def health(self, request: Request) -> Answer:
         return Answer(200, "OK", HTML)
-
-    def servers(self, request: Request) -> Answer:
-        return ok([server_json(each) for each in self._world.servers.values()])
 
     def projects(self, request: Request) -> Answer:
         return ok(
@@ -53,27 +46,3 @@ class InstanceRoutes:
                 if each.project_uuid == uuid
             ]
         )
-
-
-def server_json(server: Server) -> dict[str, Any]:
-    return {
-        "id": server.id,
-        "uuid": server.uuid,
-        "name": server.name,
-        "ip": server.ip,
-        "user": "root",
-        "port": 22,
-        "proxy_type": "traefik",
-        "is_reachable": server.reachable,
-        "is_usable": server.reachable,
-        "settings": {
-            "id": server.id,
-            "server_id": server.id,
-            "concurrent_builds": server.concurrent_builds,
-            "deployment_queue_limit": server.deployment_queue_limit,
-            "dynamic_timeout": 3600,
-            "is_reachable": server.reachable,
-            "is_usable": server.reachable,
-            "is_sentinel_enabled": True,
-        },
-    }

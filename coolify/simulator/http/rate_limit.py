@@ -21,13 +21,23 @@ class RateLimit:
 
     def spend(self, *, user: str, limit: int, now: float) -> dict[str, str]:
         """Return the headers for the answer, or raise Refusal if the limit is reached."""
+        window = self.count(user=user, now=now)
+        if window.spent > limit:
+            raise self._too_many(window, limit=limit, now=now)
+        return headers(limit=limit, remaining=limit - window.spent)
+
+    def count(self, *, user: str, now: float) -> Window:
         window = self._windows.get(user)
         if window is None or window.ends_at <= now:
             window = self._windows[user] = Window(ends_at=now + WINDOW)
         window.spent += 1
-        if window.spent > limit:
+        return window
+
+    def check(self, *, user: str, limit: int, now: float) -> None:
+        """Raise Refusal if as many as `limit` were counted; count nothing."""
+        window = self._windows.get(user)
+        if window is not None and window.ends_at > now and window.spent >= limit:
             raise self._too_many(window, limit=limit, now=now)
-        return headers(limit=limit, remaining=limit - window.spent)
 
     def _too_many(self, window: Window, *, limit: int, now: float) -> Refusal:
         wait = max(1, round(window.ends_at - now))

@@ -1,6 +1,7 @@
 """Applications: validation, creation, changes, and their JSON."""
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 from coolify.simulator.clock import timestamp
@@ -11,6 +12,8 @@ from coolify.simulator.world.world import World, new_uuid
 
 REQUIRED = ("project_uuid", "server_uuid", "docker_registry_image_name")
 LONGEST_DESCRIPTION = 255
+# `last_online_at` of a new application is when Coolify's database was migrated.
+MIGRATED_AT = datetime(2026, 8, 1, tzinfo=UTC).timestamp()
 # Every other field is kept in `options` and returned as it was sent.
 COLUMNS = {
     "docker_registry_image_name": "image_name",
@@ -21,6 +24,7 @@ COLUMNS = {
     "tags": "tags",
     "domains": "fqdn",
 }
+NULLABLE = {"description", "docker_registry_image_name", "docker_registry_image_tag"}
 PLACES = {
     "project_uuid",
     "server_uuid",
@@ -43,10 +47,10 @@ class Applications:
         ]
         return sorted(rows, key=lambda each: (each.name, each.id))
 
-    def get(self, uuid: str) -> Application:
+    def get(self, uuid: str, *, message: str = "Application not found.") -> Application:
         application = self._world.applications.get(uuid)
         if application is None:
-            raise not_found("Application not found.")
+            raise not_found(message)
         return application
 
     def create(self, data: dict[str, Any]) -> Application:
@@ -56,6 +60,7 @@ class Applications:
         server = self._server(data["server_uuid"])
         check_destination(data, server=server)
         self._check_domains(data, but_for=None)
+        data = with_tag_split_off(data)
         now = self._world.clock.now()
         application = Application(
             id=self._world.next_id(),
@@ -66,6 +71,7 @@ class Applications:
             image_name=data["docker_registry_image_name"],
             image_tag="latest",
             max_restart_count=self._world.settings.max_restart_count,
+            last_online_at=MIGRATED_AT,
             created_at=now,
             updated_at=now,
         )
@@ -78,7 +84,7 @@ class Applications:
 
     def update(self, application: Application, data: dict[str, Any]) -> None:
         checked(data, allowed=UPDATE_FIELDS)
-        check_image(data)
+        check_no_tag(data)
         self._check_domains(data, but_for=application)
         self._write(application, data)
         application.updated_at = self._world.clock.now()
@@ -89,8 +95,9 @@ class Applications:
         if "description" in values:
             values["description"] = cleaned_description(values["description"])
         for name, value in values.items():
-            if name in COLUMNS and (value is not None or name == "description"):
-                setattr(application, COLUMNS[name], value)
+            if name in COLUMNS and (value is not None or name in NULLABLE):
+                kept = int(value) if name == "max_restart_count" else value
+                setattr(application, COLUMNS[name], kept)
             elif name not in PLACES and name not in COLUMNS:
                 application.options[name] = value
 
@@ -108,7 +115,6 @@ class Applications:
             raise refusal(
                 422, "You need to provide at least one of environment_name or environment_uuid."
             )
-        check_image(data)
 
     def _project(self, uuid: str) -> Project:
         project = self._world.projects.get(uuid)
@@ -166,13 +172,28 @@ def check_destination(data: dict[str, Any], *, server: Server) -> None:
         raise refusal(400, "Server has no destinations.")
     if len(server.destinations) > 1 and not chosen:
         raise refusal(400, "Server has multiple destinations and you do not set destination_uuid.")
-    if chosen and chosen not in server.destinations:
+    # With a single destination, Coolify does not read the field at all.
+    if len(server.destinations) > 1 and chosen not in server.destinations:
         raise invalid(
             {"destination_uuid": "The destination_uuid does not belong to the specified server."}
         )
 
 
-def check_image(data: dict[str, Any]) -> None:
+def with_tag_split_off(data: dict[str, Any]) -> dict[str, Any]:
+    """Split `name:tag` and `name@sha256:hash`; a digest is kept as the tag `sha256-hash`."""
+    name, _, digest = data["docker_registry_image_name"].partition("@sha256:")
+    repository, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:  # the colon of a port
+        repository, tag = name, ""
+    found = f"sha256-{digest}" if digest else tag
+    chosen = data.get("docker_registry_image_tag") or found or "latest"
+    return data | {
+        "docker_registry_image_name": repository,
+        "docker_registry_image_tag": chosen,
+    }
+
+
+def check_no_tag(data: dict[str, Any]) -> None:
     """Reject a tag in the image name. As in Coolify, this error is a string, not a list."""
     name = data.get("docker_registry_image_name")
     if name and ":" in name.rpartition("/")[2]:
@@ -194,7 +215,6 @@ def as_json(application: Application, *, server: Server, with_settings: bool) ->
     shown = {
         **DEFAULTS,
         **{name: value for name, value in application.options.items() if value is not None},
-        "id": application.id,
         "uuid": application.uuid,
         "name": application.name,
         "description": application.description,
@@ -209,7 +229,7 @@ def as_json(application: Application, *, server: Server, with_settings: bool) ->
         "last_online_at": timestamp(application.last_online_at),
         "created_at": timestamp(application.created_at),
         "updated_at": timestamp(application.updated_at),
-        "server_status": server.reachable,
+        "server_status": server.functional,
         "destination": {
             "uuid": server.destinations[0] if server.destinations else None,
             "network": "coolify",

@@ -6,7 +6,7 @@ from coolify.simulator.world.images import Images
 from coolify.simulator.world.jobs import Following, Jobs
 from coolify.simulator.world.notifications import Webhooks
 from coolify.simulator.world.rows import Application, Deployment, Job
-from coolify.simulator.world.variables import container_environment
+from coolify.simulator.world.variables import container_environment, file_size
 from coolify.simulator.world.world import World, new_uuid
 
 
@@ -155,11 +155,19 @@ class Deployments:
     def _begin(self, job: Job) -> Following:
         deployment, application = self._subjects(job)
         where = {"application": job.application_uuid, "server": deployment.server_uuid}
-        if application is None or not self._world.servers[deployment.server_uuid].reachable:
-            return self._fail_job(deployment, why="Server is not reachable.")
+        if application is None or not self._can_work_on(deployment):
+            return self._fail_job(deployment, why="Server is not functional.")
         if self._faults.strikes("stuck_in_progress", **where):
             return ("hung", None)  # holds its build place and its job worker until cancelled
-        job.environment = container_environment(self._world.variables.get(application.uuid, []))
+        if not application.image_name:
+            return self._fail_job(deployment, why="The application has no image.")
+        if application.keeps_container_name:  # Coolify stops the old container before the pull
+            self._remove_all_but(application, deployment=deployment)
+        job.environment = container_environment(
+            self._world.variables.get(application.uuid, []), application=application
+        )
+        if file_size(job.environment) > self._world.settings.longest_environment:
+            return self._fail_job(deployment, why="The .env file is too long.")
         pull = self._images.begin_pull(application=application, deployment=deployment)
         job.pull_id = pull.id
         return ("pulled", self._images.seconds_for(pull))
@@ -176,8 +184,8 @@ class Deployments:
 
     def _up(self, job: Job) -> Following:
         deployment, application = self._subjects(job)
-        if application is None or not self._world.servers[deployment.server_uuid].reachable:
-            return self._fail_job(deployment, why="Server is not reachable.")
+        if application is None or not self._can_work_on(deployment):
+            return self._fail_job(deployment, why="Server is not functional.")
         old = self._world.containers_of(application.uuid)
         if application.keeps_container_name:
             self._remove_all_but(application, deployment=deployment)
@@ -195,13 +203,17 @@ class Deployments:
         return self._finish(deployment, application)
 
     def _finish(self, deployment: Deployment, application: Application) -> Following:
+        """Coolify writes the application's status later, in a job of its own."""
         application.restart_count = 0
-        application.last_online_at = self._world.clock.now()
-        health = "healthy" if application.options.get("health_check_enabled") else "unknown"
-        self._world.set_status(application, status=f"running:{health}")
+        application.last_restart_at = None
         self._end(deployment, status="finished", why="Container started.")
+        self._jobs.submit(kind="status", application_uuid=application.uuid)
         self._webhooks.about_deployment(deployment=deployment, succeeded=True)
         return None
+
+    def _can_work_on(self, deployment: Deployment) -> bool:
+        server = self._world.servers[deployment.server_uuid]
+        return server.reachable and server.functional
 
     def _fail_job(self, deployment: Deployment, *, why: str) -> Following:
         self.fail(deployment, why=why)

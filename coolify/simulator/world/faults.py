@@ -16,12 +16,17 @@ WORLD_FAULTS = (
     "deployment_fails",
     "pull_fails",
     "stop_ignored",
+    "stop_refused",
     "container_survives",
     "cancel_answers_500",
     "statuses_freeze",
     "container_overlooked",
     "api_disabled",
+    "member_role",
+    "redis_down",
+    "database_down",
     "address_refused",
+    "wrong_team",
 )
 KINDS = REQUEST_FAULTS + WORLD_FAULTS
 

@@ -14,7 +14,10 @@ Step = Callable[[Job], Following]
 
 
 class Jobs:
-    """Runs deployments, stops and deletions in order of arrival on Coolify's few job workers."""
+    """Runs deployments, stops, deletions and checks, in order of arrival, on Coolify's few workers.
+
+    The workers belong to Coolify, so all servers share them.
+    """
 
     def __init__(self, *, world: World, scheduler: Scheduler) -> None:
         self._world = world
@@ -43,6 +46,14 @@ class Jobs:
         )
         return next(matching, None)
 
+    @property
+    def free_workers(self) -> int:
+        running = sum(each.running for each in self._world.jobs.values())
+        return max(self._world.settings.job_workers - running, 0)
+
+    def is_queued(self, kind: str) -> bool:
+        return any(each.kind == kind for each in self._world.jobs.values())
+
     def resume(self) -> None:
         """Continue after a restart of the simulator: schedule each running job's step again."""
         for job in list(self._world.jobs.values()):
@@ -51,11 +62,8 @@ class Jobs:
         self._start_waiting()
 
     def _start_waiting(self) -> None:
-        free = self._world.settings.job_workers - sum(
-            each.running for each in self._world.jobs.values()
-        )
         waiting = [each for each in self._world.jobs.values() if not each.running]
-        for job in waiting[: max(free, 0)]:
+        for job in waiting[: self.free_workers]:
             job.running = True
             job.due_at = self._world.clock.now()
             self._wait(job)

@@ -7,7 +7,7 @@ from typing import Any
 import requests
 
 from coolify.simulator.scheduler import Scheduler
-from coolify.simulator.world.rows import Application, Deployment, Server
+from coolify.simulator.world.rows import Application, Deployment, Environment, Server
 from coolify.simulator.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,13 @@ MESSAGES = {
     "restart_limit_reached": "Application reached its restart limit and was stopped",
     "server_unreachable": "Server is unreachable",
     "server_reachable": "Server is reachable again",
+    "docker_cleanup_success": "Docker cleanup job succeeded",
 }
+
+
+def link_to(deployment: Deployment, *, environment: Environment) -> str:
+    place = f"/project/{environment.project_uuid}/environment/{environment.uuid}"
+    return f"{place}/application/{deployment.application_uuid}/deployment/{deployment.uuid}"
 
 
 class Webhooks:
@@ -35,6 +41,26 @@ class Webhooks:
             application_name=deployment.application_name,
             application_uuid=deployment.application_uuid,
             deployment_uuid=deployment.uuid,
+            **self._place(deployment),
+        )
+
+    def _place(self, deployment: Deployment) -> dict[str, str]:
+        application = self._world.applications.get(deployment.application_uuid)
+        if application is None:
+            return {}
+        environment = self._world.environments[application.environment_id]
+        return {
+            "deployment_url": link_to(deployment, environment=environment),
+            "project": self._world.projects[environment.project_uuid].name,
+            "environment": environment.name,
+        }
+
+    def about_cleanup(self, server: Server) -> None:
+        self._send(
+            "docker_cleanup_success",
+            success=True,
+            server_name=server.name,
+            server_uuid=server.uuid,
         )
 
     def about_restarts(self, application: Application) -> None:
@@ -56,7 +82,8 @@ class Webhooks:
 
     def _send(self, event: str, **facts: Any) -> None:
         settings = self._world.settings
-        if settings.webhook_url and event in settings.webhook_events:
+        wanted = settings.webhook_enabled and event in settings.webhook_events
+        if settings.webhook_url and wanted:
             payload = {"event": event, "message": MESSAGES[event], **facts}
             self._scheduler.outbound(partial(self._post, settings.webhook_url, payload))
 

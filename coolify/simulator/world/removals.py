@@ -28,7 +28,9 @@ class Removals:
         self._containers = containers
         self._deployments = deployments
         self._faults = faults
-        jobs.teach("stop", begin=self._begin_stop, stopped=self._stopped)
+        jobs.teach(
+            "stop", begin=self._begin_stop, stopped=self._stopped, refused=self._write_exited
+        )
         jobs.teach("delete", begin=self._begin_delete, deleted=self._deleted)
 
     def request_stop(self, application: Application, *, docker_cleanup: bool) -> None:
@@ -45,10 +47,13 @@ class Removals:
 
     def _begin_stop(self, job: Job) -> Following:
         application = self._world.applications.get(job.application_uuid)
-        if application is None or not self._world.server_of(application).reachable:
+        if application is None or not self._world.server_of(application).functional:
             return None
-        if self._faults.strikes("stop_ignored", application=application.uuid):
+        where = {"application": application.uuid, "server": application.server_uuid}
+        if self._faults.strikes("stop_ignored", **where):
             return None
+        if not self._can_work_on(application) or self._faults.strikes("stop_refused", **where):
+            return ("refused", self._world.settings.refused_stop_seconds)
         return ("stopped", self._seconds_to_stop(self._world.containers_of(application.uuid)))
 
     def _stopped(self, job: Job) -> None:
@@ -57,11 +62,18 @@ class Removals:
             return
         for container in self._world.containers_of(application.uuid):
             self._containers.remove(container, reason="stopped")
-        if self._world.settings.at_least("4.3.3"):
-            application.restart_count = 0
-            self._world.set_status(application, status="exited:unhealthy")
+        self._write_exited(job)
         if job.docker_cleanup:
-            self._images.prune(application.server_uuid)
+            self._images.clean_up(application.server_uuid)
+
+    def _write_exited(self, job: Job) -> None:
+        """As in Coolify, which does not ask whether Docker really stopped the container."""
+        application = self._world.applications.get(job.application_uuid)
+        if application is None or not self._world.settings.at_least("4.3.3"):
+            return
+        application.restart_count = 0
+        application.last_restart_at = None
+        self._world.set_status(application, status="exited:unhealthy")
 
     def _begin_delete(self, job: Job) -> Following:
         containers = self._world.containers_of(job.application_uuid)
@@ -73,12 +85,12 @@ class Removals:
         if application is None:
             return
         survives = self._faults.strikes("container_survives", application=application.uuid)
-        if survives or not self._world.server_of(application).reachable:
+        if survives or not self._can_work_on(application):
             self.forget(application)
         else:
             self.wipe(application)
         if job.docker_cleanup:
-            self._images.prune(application.server_uuid)
+            self._images.clean_up(application.server_uuid)
 
     def wipe(self, application: Application) -> None:
         """Delete the application and its containers."""
@@ -94,6 +106,10 @@ class Removals:
         for deployment in self._world.active_deployments():
             if deployment.application_uuid == application.uuid:
                 self._deployments.fail(deployment, why="Application is gone.")
+
+    def _can_work_on(self, application: Application) -> bool:
+        server = self._world.server_of(application)
+        return server.reachable and server.functional
 
     def _seconds_to_stop(self, containers: list[Container]) -> float:
         slowest = [self._containers.seconds_to_stop(each) for each in containers]

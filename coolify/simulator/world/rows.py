@@ -4,6 +4,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ACTIVE = ("queued", "in_progress")
+IMAGES_TO_KEEP = 2
+# Coolify's defaults: every night it removes the images that no application keeps.
+DOCKER_CLEANUP: dict[str, Any] = {
+    "docker_cleanup_frequency": "0 0 * * *",
+    "docker_cleanup_threshold": 80,
+    "force_docker_cleanup": True,
+    "delete_unused_volumes": False,
+    "delete_unused_networks": False,
+    "disable_application_image_retention": False,
+}
 
 
 @dataclass
@@ -12,11 +22,25 @@ class Server:
     uuid: str
     name: str
     ip: str
+    # Whether SSH works, and what Coolify says about it: it notices a change at its next check.
     reachable: bool = True
+    seen_reachable: bool = True
+    usable: bool = True
     concurrent_builds: int = 2
     deployment_queue_limit: int = 25
     destinations: list[str] = field(default_factory=list)
+    # In the order of their pulls, with the time of each.
     cached_images: list[str] = field(default_factory=list)
+    pulled_at: dict[str, float] = field(default_factory=dict)
+    docker_cleanup: dict[str, Any] = field(default_factory=lambda: dict(DOCKER_CLEANUP))
+    # Without Coolify's proxy, a server whose last container vanished runs no container at all.
+    proxy: bool = True
+    empty_checks: int = 0
+
+    @property
+    def functional(self) -> bool:
+        """Whether Coolify, as far as it knows, can work on this server."""
+        return self.seen_reachable and self.usable
 
 
 @dataclass
@@ -42,8 +66,8 @@ class Application:
     name: str
     environment_id: int
     server_uuid: str
-    image_name: str
-    image_tag: str
+    image_name: str | None
+    image_tag: str | None
     created_at: float
     updated_at: float
     description: str | None = None
@@ -51,13 +75,22 @@ class Application:
     status: str = "exited:unhealthy"
     restart_count: int = 0
     max_restart_count: int = 10
+    last_restart_at: float | None = None
     last_online_at: float | None = None
     tags: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def image(self) -> str:
-        return f"{self.image_name}:{self.image_tag}"
+        tag = self.image_tag or "latest"
+        if tag.startswith("sha256-"):
+            return f"{self.image_name}@{tag.replace('-', ':', 1)}"
+        return f"{self.image_name}:{tag}"
+
+    @property
+    def images_to_keep(self) -> int:
+        chosen = self.options.get("docker_images_to_keep")
+        return IMAGES_TO_KEEP if chosen is None else int(chosen)
 
     @property
     def keeps_container_name(self) -> bool:

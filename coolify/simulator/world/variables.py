@@ -10,6 +10,7 @@ from coolify.simulator.world.rows import Application, EnvironmentVariable
 from coolify.simulator.world.world import World, new_uuid
 
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
+KEPT_FLAGS = ("is_runtime", "is_buildtime")
 FLAGS = ("is_literal", "is_multiline", "is_shown_once", "is_runtime", "is_buildtime")
 
 
@@ -56,7 +57,7 @@ class Variables:
         return [self._upsert(application, item) for item in items]
 
     def _upsert(self, application: Application, data: dict[str, Any]) -> EnvironmentVariable:
-        check(data, bare_list=True)
+        check(data, known_only=False)
         is_preview = bool(data.get("is_preview", False))
         variable = self.find(application, key=data["key"], is_preview=is_preview)
         if variable is None:
@@ -68,8 +69,12 @@ class Variables:
         variable = next((each for each in rows if each.uuid == uuid), None)
         if variable is None:
             raise not_found("Environment variable not found.")
-        rows[:] = [each for each in rows if each.key != variable.key]
+        gone = (variable.uuid,) if variable.is_preview else self._twins(rows, key=variable.key)
+        rows[:] = [each for each in rows if each.uuid not in gone]
         self._world.touch()
+
+    def _twins(self, rows: list[EnvironmentVariable], *, key: str) -> tuple[str, ...]:
+        return tuple(each.uuid for each in rows if each.key == key)
 
     def _insert(
         self, application: Application, data: dict[str, Any], *, is_preview: bool
@@ -105,29 +110,29 @@ class Variables:
     def _overwrite(
         self, variable: EnvironmentVariable, data: dict[str, Any]
     ) -> EnvironmentVariable:
-        """As in Coolify, a missing value becomes null and a missing flag false."""
+        """As in Coolify, a missing value becomes null, and all but two missing flags false."""
         variable.value = data.get("value")
         variable.comment = data.get("comment", variable.comment)
         for flag in FLAGS:
-            setattr(variable, flag, bool(data.get(flag, False)))
+            kept = getattr(variable, flag) if flag in KEPT_FLAGS else False
+            setattr(variable, flag, bool(data.get(flag, kept)))
         variable.updated_at = self._world.clock.now()
         self._world.touch()
         return variable
 
 
-def check(data: Any, *, bare_list: bool = False) -> None:
+def check(data: Any, *, known_only: bool = True) -> None:
+    """The bulk endpoint accepts unknown fields; the others do not."""
     if not isinstance(data, dict):
         raise invalid(["Each item must be an object."])
-    errors = field_errors(data, allowed=VARIABLE_FIELDS)
+    known = {name: value for name, value in data.items() if known_only or name in VARIABLE_FIELDS}
+    errors = field_errors(known, allowed=VARIABLE_FIELDS)
     if "key" not in errors and not isinstance(data.get("key"), str):
         errors["key"] = ["The key field is required."]
     elif "key" not in errors and not KEY.match(data["key"]):
         errors["key"] = ["The key field format is invalid."]
     if errors:
-        # The bulk endpoint returns a plain list of errors, the others a list per field.
-        raise invalid(
-            [text for texts in errors.values() for text in texts] if bare_list else errors
-        )
+        raise invalid(errors)
 
 
 def as_json(variable: EnvironmentVariable, *, with_value: bool) -> dict[str, Any]:
@@ -149,9 +154,23 @@ def as_json(variable: EnvironmentVariable, *, with_value: bool) -> dict[str, Any
     return shown
 
 
-def container_environment(variables: list[EnvironmentVariable]) -> dict[str, str]:
-    """The variables as a container sees them, with the damage that Coolify does."""
-    return {
+def file_size(environment: dict[str, str]) -> int:
+    """The bytes of the `.env` file: each line with its equals sign, quotes and end."""
+    return sum(len(f"{key}='{value}'\n".encode()) for key, value in environment.items())
+
+
+def container_environment(
+    variables: list[EnvironmentVariable], *, application: Application
+) -> dict[str, str]:
+    """The variables as a container sees them, with what Coolify adds and the damage it does."""
+    added = {
+        "PORT": str(application.options.get("ports_exposes") or "80").partition(",")[0],
+        "HOST": "0.0.0.0",  # noqa: S104 - what a container is told, not an address we listen on
+        "SOURCE_COMMIT": "HEAD",
+        "COOLIFY_RESOURCE_UUID": application.uuid,
+        "COOLIFY_CONTAINER_NAME": application.uuid,
+    }
+    return added | {
         each.key: written_value(each)
         for each in variables
         if not each.is_preview and each.is_runtime and each.value is not None
@@ -160,7 +179,7 @@ def container_environment(variables: list[EnvironmentVariable]) -> dict[str, str
 
 def written_value(variable: EnvironmentVariable) -> str:
     """Coolify writes JSON-like values unquoted: ` #` cuts them off and `$NAME` is expanded."""
-    value = variable.value or ""
+    value = (variable.value or "").strip()
     looks_like_json = value.startswith(("{", "["))
     if looks_like_json:
         value = value.partition(" #")[0]

@@ -49,12 +49,15 @@ class World:
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
 
     def furnish(self) -> None:
-        """Create one project with one environment, and the configured servers."""
+        """Create one project with one environment."""
         project = Project(id=self.next_id(), uuid=DEFAULT_PROJECT, name="Simulated project")
         self.projects[project.uuid] = project
         self.add_environment(name=DEFAULT_ENVIRONMENT, project_uuid=project.uuid)
+
+    def add_configured_servers(self) -> None:
         for uuid in self.settings.servers:
-            self.add_server(uuid=uuid)
+            if uuid not in self.servers:
+                self.add_server(uuid=uuid)
 
     def add_environment(self, *, name: str, project_uuid: str) -> Environment:
         environment = Environment(

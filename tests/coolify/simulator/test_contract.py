@@ -84,6 +84,7 @@ def create(coolify, name="pool-zoom-001", **more):
 def run(coolify, uuid):
     started = coolify.start(uuid)
     wait_until(lambda: coolify.deployment(started.deployment_uuid).status == "finished")
+    wait_until(lambda: not coolify.application(uuid).status.is_exited)
     return started.deployment_uuid
 
 

@@ -88,6 +88,30 @@ def test_a_refused_address(api):
     assert response.json()["message"] == "You are not allowed to access the API."
 
 
+def test_a_token_of_another_team_sees_none_of_ours(api):
+    uuid = api.create()
+    api.control.add_fault("wrong_team")
+    lists = ("applications", "deployments", "projects", "servers")
+    assert [api.get(f"/{each}").json() for each in lists] == [[]] * 4
+    answers = [
+        api.get(f"/applications/{uuid}"),
+        api.post(f"/applications/{uuid}/start"),
+        api.get("/deployments/any"),
+        api.get("/projects/simulated-project/environments"),
+        api.post("/applications/dockerimage", json={}),
+    ]
+    assert [(each.status_code, each.json()["message"]) for each in answers] == [
+        (404, "Application not found."),
+        (404, "Application not found."),
+        (404, "Deployment not found."),
+        (404, "Project not found."),
+        (404, "Project not found."),
+    ]
+    assert api.get("/version").text == "4.3.11"
+    api.control.clear_faults()
+    assert api.get(f"/applications/{uuid}").status_code == 200
+
+
 def test_an_unknown_route_is_not_found(api):
     response = api.get("/nothing")
     assert response.status_code == 404
@@ -149,7 +173,8 @@ def test_the_tokens_of_a_user_share_a_rate_limit():
 
 def test_429_is_html_for_a_client_that_does_not_accept_json():
     with simulated_coolify(rate_limit=0) as simulator:
-        response = requests.get(f"{simulator.api_url}/version", timeout=10)
+        token = {"Authorization": f"Bearer {Token().plain}"}
+        response = requests.get(f"{simulator.api_url}/version", headers=token, timeout=10)
     assert response.status_code == 429
     assert response.text.startswith("<!DOCTYPE html>")
 
@@ -169,3 +194,86 @@ def test_a_token_is_parsed_with_its_abilities():
 def test_a_malformed_token_is_refused(text):
     with pytest.raises(ValueError, match="is not a token"):
         Token.parse(text)
+
+
+# Who is counted, and who is refused
+
+
+def statuses(simulator, tokens, path="/version"):
+    return [with_token(simulator, token, "GET", path).status_code for token in tokens]
+
+
+def test_a_wrong_token_does_not_count_against_the_rate_limit():
+    with simulated_coolify(rate_limit=1) as simulator:
+        wrong = statuses(simulator, ["1|wrong"] * 3)
+        right = statuses(simulator, [Token().plain] * 2)
+    assert (wrong, right) == ([401] * 3, [200, 429])
+
+
+def test_the_first_user_shares_its_rate_limit_with_health():
+    """Coolify counts by address where the id of the user is 0."""
+    first, other = Token(user="0"), Token("7|other", user="7")
+    with simulated_coolify(rate_limit=1, tokens=[first, other]) as simulator:
+        assert requests.get(f"{simulator.api_url}/health", timeout=10).status_code == 200
+        assert statuses(simulator, [first.plain, other.plain]) == [429, 200]
+
+
+MEMBER = Token("5|member", frozenset({"read", "deploy"}), role="member")
+MEMBER_WHO_READS = Token("6|reads", frozenset({"read"}), role="member")
+
+
+@pytest.mark.parametrize(("version", "status"), [("4.3.11", 403), ("4.1.9", 200)])
+def test_a_member_needs_the_role_of_an_admin_for_more_than_reading(version, status):
+    tokens = [MEMBER, MEMBER_WHO_READS]
+    with simulated_coolify(tokens=tokens, version=version) as simulator:
+        response = with_token(simulator, MEMBER.plain, "GET", "/version")
+        assert statuses(simulator, [MEMBER_WHO_READS.plain]) == [200]
+    assert response.status_code == status
+    assert status == 200 or response.json() == {"message": "Missing required team role."}
+
+
+def test_a_user_may_be_demoted_while_the_simulator_runs(api):
+    api.control.add_fault("member_role")
+    assert api.get("/version").status_code == 403
+
+
+def test_a_token_is_refused_after_too_many_refusals():
+    with simulated_coolify(refusals_allowed=30, tokens=[Token(), READER]) as simulator:
+        codes = [
+            with_token(simulator, READER.plain, "POST", "/deploy").status_code for _ in range(32)
+        ]
+        assert codes == [403] * 30 + [429] * 2
+        assert statuses(simulator, [READER.plain, Token().plain]) == [429, 200]
+
+
+def test_refusals_are_not_limited_before_that_version(simulator):
+    codes = {with_token(simulator, "1|wrong", "GET", "/version").status_code for _ in range(32)}
+    assert codes == {401}
+
+
+# Parts of Coolify that are down
+
+
+@pytest.mark.parametrize(("fault", "health"), [("redis_down", 500), ("database_down", 200)])
+def test_health_does_not_notice_every_outage(api, fault, health):
+    api.control.add_fault(fault)
+    assert api.get("/applications").status_code == 500
+    assert api.get("/health").status_code == health
+
+
+def test_each_call_may_take_its_time():
+    with simulated_coolify(shortest_call=0.2, longest_call=0.3) as simulator:
+        answer = with_token(simulator, Token().plain, "GET", "/version")
+    assert answer.elapsed.total_seconds() >= 0.2
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "restart"])
+def test_an_unknown_query_parameter_of_an_action_is_ignored(api, verb):
+    response = api.post(f"/applications/{api.create()}/{verb}", params={"surprise": 1})
+    assert response.status_code == 200
+
+
+def test_a_change_refuses_unknown_query_parameters(api):
+    path = f"/applications/{api.create()}"
+    response = api.patch(path, json={"description": "x"}, params={"surprise": 1})
+    assert response.status_code == 422

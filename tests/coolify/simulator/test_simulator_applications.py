@@ -1,6 +1,13 @@
 import pytest
 
-from tests.simulated_coolify import NEVER, PlainApi, new_application, simulated_coolify, wait_until
+from tests.simulated_coolify import (
+    IMAGE,
+    NEVER,
+    PlainApi,
+    new_application,
+    simulated_coolify,
+    wait_until,
+)
 
 
 def test_a_new_application_is_listed_as_exited(api):
@@ -14,6 +21,12 @@ def test_a_new_application_is_listed_as_exited(api):
     assert shown["server_status"] is True
     assert "project_uuid" not in shown
     assert "settings" not in shown
+    assert "id" not in shown
+
+
+def test_timestamps_have_whole_seconds(api):
+    shown = api.get(f"/applications/{api.create()}").json()
+    assert shown["updated_at"].endswith(".000000Z")
 
 
 def test_one_application_comes_with_its_settings(api):
@@ -113,12 +126,76 @@ def test_a_wrong_field_is_refused_by_name(api, field, value, complaint):
     assert response.json() == {"message": "Validation failed.", "errors": {field: [complaint]}}
 
 
-def test_the_image_name_must_not_contain_a_tag(api):
+HASH = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "tag"),
+    [
+        ("registry.example:5000/bot:2", "registry.example:5000/bot", "2"),
+        ("registry.example:5000/bot", "registry.example:5000/bot", "latest"),
+        (f"team/bot@sha256:{HASH}", "team/bot", f"sha256-{HASH}"),
+    ],
+)
+def test_a_new_image_name_is_split(api, given, name, tag):
+    body = new_application(docker_registry_image_name=given)
+    del body["docker_registry_image_tag"]
+    uuid = api.post("/applications/dockerimage", json=body).json()["uuid"]
+    shown = api.get(f"/applications/{uuid}").json()
+    assert shown["docker_registry_image_name"] == name
+    assert shown["docker_registry_image_tag"] == tag
+
+
+def test_a_changed_image_name_must_not_contain_a_tag(api):
     """As in Coolify, this error is a string instead of a list."""
-    body = new_application(docker_registry_image_name="registry.example:5000/bot:2")
-    response = api.post("/applications/dockerimage", json=body)
+    change = {"docker_registry_image_name": "registry.example:5000/bot:2"}
+    response = api.patch(f"/applications/{api.create()}", json=change)
     assert response.status_code == 422
     assert isinstance(response.json()["errors"]["docker_registry_image_name"], str)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("docker_registry_image_name", "registry.example/Bot"),
+        ("docker_registry_image_name", "bot image"),
+        ("docker_registry_image_tag", "-bad"),
+        ("docker_registry_image_tag", "a/b"),
+        ("docker_registry_image_tag", "x" * 129),
+        ("docker_registry_image_tag", f"sha256:{HASH}"),
+        ("ports_exposes", "abc"),
+        ("max_restart_count", -1),
+    ],
+)
+def test_a_wrong_value_is_refused_when_creating_and_when_changing(api, field, value):
+    created = api.post("/applications/dockerimage", json=new_application(**{field: value}))
+    changed = api.patch(f"/applications/{api.create()}", json={field: value})
+    assert (created.status_code, changed.status_code) == (422, 422)
+    assert list(created.json()["errors"]) == list(changed.json()["errors"]) == [field]
+
+
+def test_a_number_may_be_given_as_text(api):
+    uuid = api.create(max_restart_count="5")
+    assert api.get(f"/applications/{uuid}").json()["max_restart_count"] == 5
+
+
+def test_a_tag_that_is_a_digest_deploys_by_digest(api):
+    uuid = api.create(docker_registry_image_tag=f"sha256-{HASH}")
+    api.run(uuid)
+    assert api.running(uuid)[0]["image"] == f"{IMAGE}@sha256:{HASH}"
+
+
+def test_an_image_of_null_is_cleared_and_cannot_be_started(api):
+    uuid = api.create()
+    assert api.patch(f"/applications/{uuid}", json={"docker_registry_image_name": None}).ok
+    assert api.get(f"/applications/{uuid}").json()["docker_registry_image_name"] is None
+    deployment = api.start(uuid)
+    wait_until(lambda: api.deployment_status(deployment) == "failed")
+
+
+def test_a_new_application_was_last_online_when_coolify_was_migrated(api):
+    shown = api.get(f"/applications/{api.create()}").json()
+    assert shown["last_online_at"] < shown["created_at"]
 
 
 def test_a_server_without_destination_is_refused(api):
@@ -136,6 +213,12 @@ def test_a_server_with_several_destinations_needs_a_choice(api):
     assert response.status_code == 400
     assert "multiple destinations" in response.json()["message"]
     assert api.create(destination_uuid="two")
+    response = api.post("/applications/dockerimage", json=new_application(destination_uuid="typo"))
+    assert response.status_code == 422
+
+
+def test_with_one_destination_an_unknown_one_is_ignored(api):
+    assert api.create(destination_uuid="typo")
 
 
 def test_a_taken_domain_is_a_conflict(api):
@@ -191,11 +274,19 @@ def test_the_image_can_be_changed(api):
 
 @pytest.mark.parametrize(
     ("method", "suffix"),
-    [("GET", ""), ("DELETE", ""), ("GET", "/envs"), ("POST", "/start"), ("GET", "/logs")],
+    [("GET", ""), ("GET", "/envs"), ("POST", "/start"), ("GET", "/logs")],
 )
 def test_an_unknown_application_is_not_found(api, method, suffix):
     response = api.call(method, f"/applications/nothing{suffix}")
     assert (response.status_code, response.json()) == (404, {"message": "Application not found."})
+
+
+@pytest.mark.parametrize(
+    ("method", "suffix"), [("DELETE", ""), ("PATCH", ""), ("PATCH", "/envs/bulk")]
+)
+def test_some_calls_say_so_without_a_full_stop(api, method, suffix):
+    response = api.call(method, f"/applications/nothing{suffix}", json={"data": []})
+    assert (response.status_code, response.json()) == (404, {"message": "Application not found"})
 
 
 @pytest.mark.parametrize("simulator", [{"delete_seconds": NEVER}], indirect=True)

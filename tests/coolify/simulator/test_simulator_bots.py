@@ -207,6 +207,20 @@ def test_without_mischief_every_plan_is_normal():
     assert {each["name"] for each in plans} == {"normal"}
 
 
+def test_an_external_bot_is_left_to_its_author(api, botpool):
+    uuid = launch(api, botpool, plan="external")
+    launch(api, botpool, bot=2)
+    wait_until(lambda: "DONE" in botpool.statuses())
+    assert botpool.tokens == {"Bearer token-2"}
+    assert api.running(uuid)[0]["past_lives"] == []
+
+
+def test_no_bot_is_external_by_chance():
+    settings = Settings(mischief=1.0)
+    plans = [make_plan(settings=settings, bot_id=str(n), overrides={}) for n in range(50)]
+    assert "external" not in {plan["name"] for plan in plans}
+
+
 def test_overrides_replace_the_plan():
     overrides = {"plan": "crash", "meetingSeconds": 5, "atSeconds": 2, "joinSeconds": "soon"}
     plan = make_plan(settings=Settings(), bot_id="1", overrides=overrides)

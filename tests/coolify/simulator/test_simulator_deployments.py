@@ -16,6 +16,12 @@ def statuses(api, deployments):
     return [api.deployment_status(each) for each in deployments]
 
 
+def listed(api):
+    """The active deployments, whether they come as a list or as an object."""
+    shown = api.get("/deployments").json()
+    return list(shown.values()) if isinstance(shown, dict) else shown
+
+
 def fill(api, count):
     """Create and start that many applications; return their deployments."""
     return [api.start(api.create(f"slot-{number:02}")) for number in range(count)]
@@ -138,16 +144,42 @@ def test_a_skipped_deploy_returns_a_uuid_that_does_not_exist(api):
 def test_the_list_shows_only_what_is_active(api):
     deployments = fill(api, 3)
     api.post(f"/deployments/{deployments[0]}/cancel")
-    shown = api.get("/deployments").json()
-    assert [each["deployment_uuid"] for each in shown] == deployments[1:]
+    assert [each["deployment_uuid"] for each in listed(api)] == deployments[1:]
 
 
 @slow
-def test_the_list_may_be_an_object_keyed_by_index(api):
-    api.control.change(deployments_as_object=True)
-    deployments = fill(api, 2)
+def test_the_list_becomes_an_object_with_keys_out_of_order(api):
+    """PostgreSQL moves the rows that change, and PHP keeps the places as keys."""
+    deployments = fill(api, 4)
+    assert isinstance(api.get("/deployments").json(), list)
+    api.post(f"/deployments/{deployments[0]}/cancel")  # the third one is in progress now
     shown = api.get("/deployments").json()
-    assert [shown["0"]["deployment_uuid"], shown["1"]["deployment_uuid"]] == deployments
+    assert list(shown) == ["0", "2", "1"]
+    assert [each["deployment_uuid"] for each in shown.values()] == deployments[1:]
+
+
+@slow
+def test_a_deployment_names_its_application_in_its_link(api):
+    uuid = api.create()
+    deployment = api.start(uuid)
+    [shown] = listed(api)
+    assert shown["deployment_url"].endswith(f"/application/{uuid}/deployment/{deployment}")
+    assert "application" not in shown
+
+
+@slow
+def test_a_single_deployment_contains_its_application(api):
+    uuid = api.create()
+    shown = api.get(f"/deployments/{api.start(uuid)}").json()
+    assert shown["application"]["uuid"] == uuid
+
+
+def test_a_deployment_of_a_deleted_application_is_not_found(api):
+    uuid = api.create()
+    deployment = api.run(uuid)
+    api.control.delete_application(uuid)
+    assert api.get(f"/deployments/{deployment}").status_code == 404
+    assert api.post(f"/deployments/{deployment}/cancel").status_code == 404
 
 
 def test_the_history_of_an_application_is_newest_first(api):
@@ -184,6 +216,18 @@ def test_a_finished_deployment_cannot_be_cancelled(api):
     assert response.json() == {
         "message": "Deployment cannot be cancelled. Current status: finished"
     }
+
+
+@pytest.mark.parametrize(
+    "simulator", [{"cold_pull_seconds": NEVER, "ssh_seconds": 500}], indirect=True
+)
+def test_a_cancellation_waits_for_ssh_if_the_server_refuses_it(api):
+    deployment = api.start(api.create())
+    wait_until(lambda: api.control.record()["pulls"])
+    api.control.set_reachable(False, noticed=False)
+    response = api.post(f"/deployments/{deployment}/cancel")
+    assert response.json()["status"] == "cancelled-by-user"
+    assert response.elapsed.total_seconds() >= 0.5
 
 
 @slow
@@ -234,29 +278,9 @@ def test_force_ignores_the_image_cache(api):
     assert api.control.record()["coldPulls"] == 2
 
 
-def test_a_stop_with_cleanup_prunes_unused_images(api):
-    api.control.warm_image("other/image:1")
-    first, second = api.create("first"), api.create("second")
-    api.run(first)
-    api.run(second)
-    api.stop(first, docker_cleanup="true")
-    wait_until(lambda: not api.running(first))
-    assert api.control.state()["servers"][0]["cached_images"] == [f"{IMAGE}:1"]
-    api.stop(second, docker_cleanup="true")
-    wait_until(lambda: not api.running(second))
-    assert api.control.state()["servers"][0]["cached_images"] == []
-
-
-def test_a_stop_cleans_up_by_default(api):
-    uuid = api.create()
-    api.run(uuid)
-    api.post(f"/applications/{uuid}/stop")
-    wait_until(lambda: not api.control.state()["servers"][0]["cached_images"])
-
-
 @pytest.mark.parametrize("simulator", [ASLEEP], indirect=True)
 def test_a_failed_pull_fails_the_deployment_even_if_the_image_is_cached(api):
-    uuid = api.create()
+    uuid = api.create(is_consistent_container_name_enabled=False)
     api.run(uuid)
     api.control.add_fault("pull_fails", image=f"{IMAGE}:1", times=1)
     deployment = api.start(uuid)
@@ -298,7 +322,9 @@ def test_a_stop_removes_the_container_that_exists_when_it_runs(api):
     assert ended[1] == (second, "stopped")
 
 
-@pytest.mark.parametrize("simulator", [{"stop_seconds": NEVER}], indirect=True)
+@pytest.mark.parametrize(
+    "simulator", [{"stop_seconds": NEVER, "agent_seconds": NEVER}], indirect=True
+)
 def test_stops_and_deployments_share_four_workers(api):
     running = api.create("running")
     api.run(running)
@@ -321,6 +347,16 @@ def test_a_consistent_name_replaces_the_container_without_overlap(api):
     api.run(uuid)
     first, second = api.control.containers()
     assert first["ended_at"] <= second["started_at"]
+
+
+@pytest.mark.parametrize("simulator", [ASLEEP], indirect=True)
+def test_with_a_consistent_name_the_old_container_is_stopped_before_the_pull(api):
+    uuid = api.create()
+    api.run(uuid)
+    api.control.add_fault("pull_fails")
+    deployment = api.start(uuid)
+    wait_until(lambda: api.deployment_status(deployment) == "failed")
+    assert api.running(uuid) == []
 
 
 def test_without_a_consistent_name_two_containers_overlap(api):
@@ -369,3 +405,17 @@ def test_logs_need_a_running_container(api):
         400,
         {"message": "Application is not running."},
     )
+
+
+@pytest.mark.parametrize("query", [{"lines": "abc"}, {"surprise": "1"}])
+def test_a_wrong_query_for_logs_is_ignored(api, query):
+    uuid = api.create()
+    api.run(uuid)
+    assert api.get(f"/applications/{uuid}/logs", params=query).status_code == 200
+
+
+def test_logs_are_a_server_error_while_ssh_is_refused(api):
+    uuid = api.create()
+    api.run(uuid)
+    api.control.set_reachable(False)
+    assert api.get(f"/applications/{uuid}/logs").status_code == 500

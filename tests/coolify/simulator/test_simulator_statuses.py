@@ -72,10 +72,14 @@ def test_an_unchanged_status_leaves_updated_at_alone(api):
     uuid = api.create()
     api.run(uuid)
     before = api.get(f"/applications/{uuid}").json()
-    api.control.report_statuses()
-    after = api.get(f"/applications/{uuid}").json()
-    assert after["updated_at"] == before["updated_at"]
-    assert after["last_online_at"] > before["last_online_at"]
+
+    def reported():
+        api.control.report_statuses()
+        after = api.get(f"/applications/{uuid}").json()
+        assert after["updated_at"] == before["updated_at"]
+        return after["last_online_at"] > before["last_online_at"]
+
+    wait_until(reported)  # timestamps have whole seconds
 
 
 @unreported
@@ -85,7 +89,7 @@ def test_before_4_3_3_a_stop_left_the_status_to_the_agent(api):
     api.run(uuid)
     api.stop(uuid)
     wait_until(lambda: not api.running(uuid))
-    assert api.status(uuid) == "running:unknown"
+    assert api.status(uuid) != "exited:unhealthy"
     api.control.report_statuses()
     assert api.status(uuid) == "exited:unhealthy"
 
@@ -113,7 +117,19 @@ def test_a_container_that_restarts_too_often_is_removed():
         api.run(uuid)
         wait_until(lambda: not api.running(uuid))
         assert api.control.containers()[0]["end_reason"] == "restart limit reached"
-        assert api.status(uuid) == "exited:unhealthy"
+        wait_until(lambda: api.status(uuid) == "exited:unhealthy")
+        assert api.get(f"/applications/{uuid}").json()["restart_count"] >= 2
+        api.close()
+
+
+def test_the_restart_limit_cleans_up_images():
+    with simulated_coolify(max_restart_count=1, shortest_restart=0.01) as simulator:
+        api = PlainApi(simulator)
+        api.control.warm_image("other/bot:1")
+        uuid = api.create()
+        api.run(uuid)
+        wait_until(lambda: not api.running(uuid))
+        assert "other/bot:1" not in api.control.state()["servers"][0]["cached_images"]
         api.close()
 
 
@@ -164,3 +180,52 @@ def test_a_restart_limit_sends_a_webhook(api, webhook):
     api.run(uuid)
     event = wait_until(lambda: events(webhook))[0]
     assert (event["event"], event["application_uuid"]) == ("restart_limit_reached", uuid)
+
+
+def test_a_webhook_names_deployment_project_and_environment(api, webhook):
+    api.control.add_fault("pull_fails")
+    uuid = api.create("pool-zoom-001")
+    deployment = api.start(uuid)
+    [event] = wait_until(lambda: events(webhook))
+    assert (event["success"], event["application_name"]) == (False, "pool-zoom-001")
+    assert event["deployment_url"].endswith(f"/application/{uuid}/deployment/{deployment}")
+    assert (event["project"], event["environment"]) == ("Simulated project", "production")
+
+
+# Setting them up through the API
+
+HOOK = "/notifications/webhook"
+
+
+def test_a_webhook_is_set_up_through_the_api(api, botpool):
+    api.control.change(webhook_allowed_hosts=["127.0.0.1"])
+    assert api.get(HOOK).json()["webhook_enabled"] is False
+    body = {
+        "webhook_enabled": True,
+        "webhook_url": f"{botpool.url}/webhook",
+        "deployment_success_webhook_notifications": True,
+    }
+    response = api.patch(HOOK, json=body)
+    assert (response.status_code, response.json() | body) == (200, response.json())
+    api.run(api.create())
+    wait_until(lambda: [each["event"] for each in events(botpool)] == ["deployment_success"])
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1/x", "http://10.1.2.3/x", "http://localhost/x", "http://[::1]/x", "nonsense"],
+)
+def test_a_private_address_for_webhooks_is_refused(api, url):
+    response = api.patch(HOOK, json={"webhook_url": url})
+    assert response.status_code == 422
+    assert list(response.json()["errors"]) == ["webhook_url"]
+    assert api.get(HOOK).json()["webhook_url"] is None
+
+
+def test_a_private_address_may_be_allowed(api):
+    api.control.change(webhook_allowed_hosts=["10.1.2.3"])
+    assert api.patch(HOOK, json={"webhook_url": "http://10.1.2.3/x"}).status_code == 200
+
+
+def test_an_unknown_notification_is_refused(api):
+    assert api.patch(HOOK, json={"surprise": True}).status_code == 422
