@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from coolify.models import Budget, CallCount, ServerReading
+from coolify.models import Budget, CallCount
 
 
 class ViewOnlyAdmin(admin.ModelAdmin):
@@ -30,8 +30,3 @@ class CallCountAdmin(ViewOnlyAdmin):
     list_display = ["name", "call_class", "outcome", "total"]
     list_filter = ["call_class", "outcome"]
     ordering = ["name"]
-
-
-@admin.register(ServerReading)
-class ServerReadingAdmin(ViewOnlyAdmin):
-    list_display = ["name", "uuid", "is_reachable", "is_usable", "concurrent_builds", "read_at"]

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from datetime import timedelta
-
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.utils import timezone
+from django.db.models.functions import Now
 
 
 class Budget(models.Model):
@@ -47,6 +45,27 @@ class Budget(models.Model):
         return "budget of calls to Coolify"
 
 
+class Refusal(models.Model):
+    """A kind of call that Coolify refused to a token (401 or 403). See coolify.budget.access."""
+
+    token = models.TextField(help_text="A fingerprint; never the token itself.")
+    ability = models.TextField()
+    reason = models.TextField()
+    since = models.DateTimeField(db_default=Now())
+    probe_at = models.DateTimeField(null=True, help_text="When one call may try again.")
+    probes = models.PositiveIntegerField(db_default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["token", "ability"], name="one_refusal_per_token_and_ability"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"Coolify refuses {self.ability}: {self.reason}"
+
+
 class CallCount(models.Model):
     """A counter for each call and outcome. It only grows.
 
@@ -70,22 +89,3 @@ class CallCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.call_class}) {self.outcome}: {self.total}"
-
-
-class ServerReading(models.Model):
-    """What Coolify last reported about a server, and when."""
-
-    uuid = models.TextField(primary_key=True)
-    name = models.TextField(default="", blank=True)
-    is_reachable = models.BooleanField(null=True)
-    is_usable = models.BooleanField(null=True)
-    concurrent_builds = models.PositiveIntegerField(null=True)
-    deployment_queue_limit = models.PositiveIntegerField(null=True)
-    read_at = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return self.name or self.uuid
-
-    @property
-    def age(self) -> timedelta:
-        return timezone.now() - self.read_at

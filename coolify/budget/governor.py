@@ -4,7 +4,7 @@ Never more than COOLIFY_RATE_LIMIT calls in any window of a minute. Urgent calls
 for observations, watch calls one for both, and text calls one for all three. One 429 pauses every
 process. Repeated failures open the circuit: calls are refused at once until one probe succeeds.
 
-`before` costs one round trip. `after` costs none, unless other processes need to know something.
+`before` costs two round trips. `after` costs none, unless other processes need to know something.
 Neither waits: a refusal says when to come back. Both lock the budget's row until they commit, so
 never call Coolify inside a transaction: it would block every other process.
 """
@@ -19,6 +19,7 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, connection
 
+from coolify.budget.access import note_answer, require_access
 from coolify.client.calls import Call, CallClass, Outcome
 from coolify.client.errors import (
     BudgetExhausted,
@@ -82,6 +83,8 @@ class Permit:
     failures: int
     is_probe: bool
     coolify_limit: int | None
+    # Whether it tries again what Coolify refused before.
+    tries_access: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,11 @@ class Governor:
 
     window: int = WINDOW_SECONDS
     circuit: Circuit = field(default_factory=Circuit)
+    # A fingerprint of the token, for which refusals are remembered; empty: they are not.
+    token: str = ""
 
     def before(self, call: Call) -> Permit:
+        tries_access = bool(self.token) and require_access(call, self.token)
         limit = settings.COOLIFY_RATE_LIMIT
         with connection.cursor() as cursor:
             cursor.execute(
@@ -122,12 +128,16 @@ class Governor:
             failures=failures,
             is_probe=is_probe,
             coolify_limit=seen,
+            tries_access=tries_access,
         )
 
     def after(self, call: Call, outcome: Outcome, permit: Permit) -> None:
         if not _is_news(outcome, permit):
             return
         try:
+            if self.token:
+                was_probe = permit.tries_access
+                note_answer(call, outcome.error, self.token, was_probe=was_probe)
             self._settle(call, outcome, permit)
         except DatabaseError:
             # The caller needs Coolify's answer more than the budget does: without its uuid, an
@@ -176,6 +186,7 @@ def _is_news(outcome: Outcome, permit: Permit) -> bool:
     return (
         outcome.error is not None
         or permit.is_probe
+        or permit.tries_access
         or permit.failures > 0
         or (outcome.remaining is not None and outcome.remaining < permit.left)
         or (outcome.limit is not None and outcome.limit != permit.coolify_limit)

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from coolify.client.bodies import (
-    DISPENSABLE_FIELDS,
     application_changes,
     environment_variable,
     new_application,
+    without_unknown_fields,
 )
 from coolify.client.calls import Call, CallClass, Gate
 from coolify.client.errors import (
@@ -33,7 +33,14 @@ from coolify.client.errors import (
     Unreachable,
 )
 from coolify.client.image import Image
-from coolify.client.parsing import Item, parse_indexed_list, parse_list, parse_object
+from coolify.client.parsing import (
+    Item,
+    flag,
+    parse_indexed_list,
+    parse_list,
+    parse_object,
+    required,
+)
 from coolify.client.paths import application_path, segment
 from coolify.client.resources import (
     Application,
@@ -51,6 +58,19 @@ from coolify.client.transport import DEFAULT_TIMEOUT, Answer, Transport
 
 # Reading logs is a synchronous SSH session inside Coolify.
 LOGS_TIMEOUT = 60.0
+NO_PREVIEW = "-"
+
+WEBHOOK_PATH = "/notifications/webhook"
+WEBHOOK_EVENTS = dict.fromkeys(
+    (
+        "deployment_failure_webhook_notifications",
+        "restart_limit_reached_webhook_notifications",
+        "server_reachable_webhook_notifications",
+        "server_unreachable_webhook_notifications",
+    ),
+    True,
+)
+DOCKER_TIMEOUT = 20.0
 
 VERSION_PATTERN = re.compile(r"v?\d+\.\d+[\w.+-]*")
 NOT_CANCELLABLE = re.compile(r"cannot be cancelled\. Current status: ([\w-]+)")
@@ -85,6 +105,39 @@ class Coolify:
     def servers(self) -> list[Server]:
         answer = self._read("servers", "/servers")
         return parse_list(answer.data, Server.parse, what="servers")
+
+    def destinations(self, server_uuid: str) -> list[str]:
+        """A server's destinations. If there are several, a new application must name one."""
+        path = f"/servers/{segment(server_uuid)}/destinations"
+        answer = self._read("destinations", path)
+        return parse_list(answer.data, lambda item: required(item, "uuid"), what="destinations")
+
+    def keeps_no_images(self, server_uuid: str) -> bool:
+        """Whether a server's clean-up removes the images of stopped applications (from 4.3.0)."""
+        answer = self._read("docker_cleanup", f"/servers/{segment(server_uuid)}/docker-cleanup")
+        return parse_object(
+            answer.data,
+            lambda item: bool(flag(item, "disable_application_image_retention")),
+            what="the clean-up of a server",
+        )
+
+    def notifies_of_failures(self) -> bool:
+        """Whether the team's webhook is notified of failed deployments. Where it leads is shown
+        only to a token with `read:sensitive`."""
+        answer = self._read("webhook_notifications", WEBHOOK_PATH)
+        return parse_object(
+            answer.data,
+            lambda item: bool(
+                flag(item, "webhook_enabled")
+                and flag(item, "deployment_failure_webhook_notifications")
+            ),
+            what="webhook notifications",
+        )
+
+    def set_webhook(self, url: str) -> None:
+        """Notify this address of failures. Coolify refuses private addresses (422)."""
+        body = {"webhook_enabled": True, "webhook_url": url, **WEBHOOK_EVENTS}
+        self._do("set_webhook", "PATCH", WEBHOOK_PATH, body=body)
 
     def projects(self) -> list[Project]:
         answer = self._read("projects", "/projects")
@@ -137,15 +190,25 @@ class Coolify:
         *,
         description: str | None = None,
         image: Image | None = None,
+        settings: bool = False,
         overdue: bool = False,
     ) -> None:
-        """`overdue`: a description that has been wrong for long, which is not put off any more."""
-        body = application_changes(description=description, image=image)
-        call_class = CallClass.TEXT if image is None else CallClass.URGENT
+        """`settings`: those that `create_application` sets, for an application created before.
+        `overdue`: a description that has been wrong for long, which is not put off any more."""
+        body = application_changes(description=description, image=image, settings=settings)
+        is_text = image is None and not settings
+        call_class = CallClass.TEXT if is_text else CallClass.URGENT
         if overdue:
             call_class = CallClass.WATCH
         call = Call("update_application", call_class, "PATCH", application_path(uuid))
-        self._transport.send(call, body=body)
+        try:
+            self._transport.send(call, body=body)
+        except Refused as error:
+            known = without_unknown_fields(body, error)
+            if known is None:
+                raise
+            if known:
+                self._transport.send(call, body=known)
 
     def delete_application(self, uuid: str) -> None:
         """Only queued: the application stays in the lists until Coolify's job has run."""
@@ -161,12 +224,19 @@ class Coolify:
         variables = parse_list(answer.data, EnvironmentVariable.parse, what="environment variables")
         return [variable for variable in variables if not variable.is_preview]
 
-    def set_envs(self, uuid: str, variables: Mapping[str, str]) -> None:
+    def set_envs(
+        self, uuid: str, variables: Mapping[str, str], *, secret: Collection[str] = ()
+    ) -> None:
         """Create or overwrite these variables, and keep all others. The next start uses them.
 
+        Coolify copies the first value of a variable for preview deployments and keeps that copy
+        for ever. The copies of `secret` variables are overwritten.
         Not transactional in Coolify: after an error, some of them may be written.
         """
-        body = {"data": [environment_variable(key, value) for key, value in variables.items()]}
+        items = [environment_variable(key, value) for key, value in variables.items()]
+        # Last: the copy is made when its variable is.
+        items += [environment_variable(key, NO_PREVIEW, is_preview=True) for key in secret]
+        body = {"data": items}
         with _may_be_done():
             self._do("set_envs", "PATCH", f"{application_path(uuid)}/envs/bulk", body=body)
 
@@ -208,20 +278,31 @@ class Coolify:
         query = {"docker_cleanup": "false"}
         self._do("stop", "POST", f"{application_path(uuid)}/stop", query=query)
 
-    def logs(self, uuid: str, *, lines: int = 100) -> str:
+    def logs(self, uuid: str, *, lines: int = 100, timeout: float = LOGS_TIMEOUT) -> str:
         """Slow. Raises NotRunning if no container is running."""
         try:
             answer = self._read(
                 "logs",
                 f"{application_path(uuid)}/logs",
                 query={"lines": lines},
-                timeout=LOGS_TIMEOUT,
+                timeout=timeout,
             )
         except Refused as error:
             if "not running" in error.message:
                 raise NotRunning(str(error), status=error.status or 400) from error
             raise
         return parse_object(answer.data, lambda item: str(item.get("logs") or ""), what="logs")
+
+    def container_runs(self, uuid: str) -> bool:
+        """Whether Docker runs the application's container at this moment, whatever its status.
+
+        Coolify looks for the container over SSH before it reads the log.
+        """
+        try:
+            self.logs(uuid, lines=1, timeout=DOCKER_TIMEOUT)
+        except NotRunning:
+            return False
+        return True
 
     # --- Deployments --------------------------------------------------------------------
 
@@ -292,10 +373,10 @@ class Coolify:
         try:
             answer = self._do("create_application", "POST", "/applications/dockerimage", body=body)
         except Refused as error:
-            left_out = frozenset(error.unknown_fields)
-            if not left_out or not left_out <= DISPENSABLE_FIELDS:
+            known = without_unknown_fields(body, error)
+            if known is None:
                 raise
-            known = {field: value for field, value in body.items() if field not in left_out}
+            left_out = frozenset(error.unknown_fields)
             answer = self._do("create_application", "POST", "/applications/dockerimage", body=known)
         with _may_be_done():
             return parse_object(

@@ -75,6 +75,10 @@ class CircuitOpen(BudgetExhausted):
     """Coolify failed repeatedly: calls wait until a probe succeeds."""
 
 
+class AccessRefused(BudgetExhausted):
+    """Coolify refused such calls of this token; nothing is sent until an operator changes that."""
+
+
 # --- Permanent: something must change first --------------------------------------------
 
 
@@ -130,6 +134,12 @@ class AbilityMissing(CoolifyError):
     def __init__(self, text: str, *, ability: str, status: int | None = 403) -> None:
         super().__init__(text, status=status)
         self.ability = ability
+
+
+class RoleMissing(CoolifyError):
+    """403: the token's user is not an admin of its team, as deploying needs since 4.2."""
+
+    permanent = True
 
 
 class ApiDisabled(CoolifyError):

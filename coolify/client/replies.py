@@ -24,6 +24,7 @@ from coolify.client.errors import (
     NotFound,
     RateLimited,
     Refused,
+    RoleMissing,
     Unauthenticated,
     Unavailable,
     Unreachable,
@@ -171,6 +172,12 @@ def _forbidden(call: Call, reply: Reply) -> CoolifyError:
         return AddressNotAllowed(
             "Coolify does not allow this machine's IP address to use its API. Add the address in "
             "Coolify under Settings, Advanced, Allowed IPs.",
+            status=reply.status,
+        )
+    if "Missing required team role" in message:
+        return RoleMissing(
+            f"The user of the Coolify token may not {call.name}: since 4.2 that needs an admin of "
+            "the team. Make that user an admin, or create a token as one.",
             status=reply.status,
         )
     if missing := MISSING_ABILITY.search(message):

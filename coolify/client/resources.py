@@ -7,11 +7,14 @@ MalformedAnswer. A broken answer must never look like an empty pool.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from coolify.client.parsing import Item, flag, number, required, subobject, text, time
+
+APPLICATION_IN_LINK = re.compile(r"/application/([^/]+)/deployment/")
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,6 @@ class Environment:
 class Application:
     uuid: str
     status: ApplicationStatus
-    id: int | None = None
     name: str = ""
     description: str | None = None
     image_name: str | None = None
@@ -131,6 +133,7 @@ class Application:
     environment_id: int | None = None
     restart_count: int | None = None
     last_online_at: datetime | None = None
+    created_at: datetime | None = None
     updated_at: datetime | None = None
     server_reachable: bool | None = None
     server_uuid: str | None = None
@@ -142,7 +145,6 @@ class Application:
         return cls(
             uuid=required(item, "uuid"),
             status=ApplicationStatus.parse(item.get("status")),
-            id=number(item, "id"),
             name=text(item, "name") or "",
             description=text(item, "description"),
             image_name=text(item, "docker_registry_image_name"),
@@ -150,6 +152,7 @@ class Application:
             environment_id=number(item, "environment_id"),
             restart_count=number(item, "restart_count"),
             last_online_at=time(item, "last_online_at"),
+            created_at=time(item, "created_at"),
             updated_at=time(item, "updated_at"),
             server_reachable=flag(item, "server_status"),
             server_uuid=text(server, "uuid"),
@@ -191,15 +194,11 @@ class EnvironmentVariable:
 
 @dataclass(frozen=True)
 class Deployment:
-    """`finished` only means that the container was started.
-
-    `application_id` is the application's number as text: a deployment does not contain the
-    application's uuid.
-    """
+    """`finished` only means that the container was started; its status follows seconds later."""
 
     uuid: str
     status: str = ""
-    application_id: str | None = None
+    application_uuid: str | None = None
     application_name: str | None = None
     server_name: str | None = None
     created_at: datetime | None = None
@@ -211,7 +210,7 @@ class Deployment:
         return cls(
             uuid=required(item, "deployment_uuid"),
             status=text(item, "status") or "",
-            application_id=text(item, "application_id"),
+            application_uuid=_application_of(item),
             application_name=text(item, "application_name"),
             server_name=text(item, "server_name"),
             created_at=time(item, "created_at"),
@@ -231,6 +230,12 @@ class Deployment:
     @property
     def succeeded(self) -> bool:
         return self.status == DeploymentStatus.FINISHED
+
+
+def _application_of(item: Item) -> str | None:
+    """A single deployment contains its application; one in a list, only a link to its page."""
+    link = APPLICATION_IN_LINK.search(text(item, "deployment_url") or "")
+    return text(subobject(item, "application"), "uuid") or (link[1] if link else None)
 
 
 @dataclass(frozen=True)

@@ -45,15 +45,12 @@ class StartAnswer:
 def deployments_by_application(
     *, applications: Iterable[Application], deployments: Iterable[Deployment]
 ) -> dict[str, list[Deployment]]:
-    """Group deployments by application uuid: they only contain its number and name."""
-    applications = list(applications)
-    uuid_of_id = {str(a.id): a.uuid for a in applications if a.id is not None}
-    uuid_of_name = _uuids_of_unique_names(applications)
+    """Group deployments by application uuid; old versions of Coolify only give its name."""
+    uuid_of_name = _uuids_of_unique_names(list(applications))
     found: dict[str, list[Deployment]] = {}
     for deployment in deployments:
-        uuid = uuid_of_id.get(deployment.application_id or "") or uuid_of_name.get(
-            deployment.application_name or ""
-        )
+        name = deployment.application_name or ""
+        uuid = deployment.application_uuid or uuid_of_name.get(name)
         if uuid:
             found.setdefault(uuid, []).append(deployment)
     return found

@@ -11,7 +11,6 @@ from coolify.client.resources import ApplicationStatus
 from core.correlation import correlated
 
 APPLICATION = {
-    "id": 7,
     "uuid": "app-1",
     "name": "pool-zoom-001",
     "description": "[IDLE] Available",
@@ -21,6 +20,7 @@ APPLICATION = {
     "environment_id": 3,
     "restart_count": 2,
     "last_online_at": "2026-08-01 10:00:00",
+    "created_at": "2026-07-01T10:00:00.000000Z",
     "updated_at": "2026-08-01T10:00:00.000000Z",
     "server_status": True,
     "destination": {"server": {"uuid": "server-1", "name": "bots-1"}},
@@ -115,12 +115,12 @@ def test_all_fields_of_an_application_are_read(scripted, client):
     scripted.answers([APPLICATION])
     (application,) = client.applications()
     assert application.uuid == "app-1"
-    assert application.id == 7
     assert application.status.is_running
     assert (application.image_name, application.image_tag) == ("ghcr.io/team/bot", "v2")
     assert application.restart_count == 2
     assert application.server_reachable is True
     assert (application.server_uuid, application.server_name) == ("server-1", "bots-1")
+    assert application.created_at == datetime(2026, 7, 1, 10, tzinfo=UTC)
     assert application.updated_at == datetime(2026, 8, 1, 10, tzinfo=UTC)
     assert application.last_online_at == datetime(2026, 8, 1, 10, tzinfo=UTC)
 
@@ -241,6 +241,9 @@ def test_an_application_is_created_without_a_domain_and_not_started(scripted, cl
         "description": "[IDLE] Available",
         "autogenerate_domain": False,
         "is_consistent_container_name_enabled": True,
+        "docker_images_to_keep": 100,
+        "max_restart_count": 0,
+        "stop_grace_period": 30,
     }
 
 
@@ -256,6 +259,33 @@ def test_fields_that_an_early_version_does_not_know_are_left_out(scripted, clien
     scripted.answers({"uuid": "app-1"}, status=201)
     assert create(client).left_out == {"autogenerate_domain"}
     assert "autogenerate_domain" not in scripted.last.body
+
+
+def test_settings_that_an_early_version_does_not_know_are_left_out_of_a_change(scripted, client):
+    refusal = {"docker_images_to_keep": ["This field is not allowed."]}
+    scripted.answers({"message": "Validation failed.", "errors": refusal}, status=422)
+    scripted.answers({"uuid": "app-1"})
+    client.update_application("app-1", settings=True)
+    assert scripted.last.body == {
+        "is_consistent_container_name_enabled": True,
+        "max_restart_count": 0,
+        "stop_grace_period": 30,
+    }
+
+
+def test_the_copy_of_a_secret_for_previews_is_overwritten_after_it_was_made(scripted, client):
+    scripted.answers([], status=201)
+    client.set_envs("app-1", {"BOT_DATA": "c2VjcmV0"}, secret=["BOT_DATA"])
+    sent = [(each["value"], each["is_preview"]) for each in scripted.last.body["data"]]
+    assert sent == [("c2VjcmV0", False), ("-", True)]
+
+
+def test_docker_is_asked_whether_a_container_runs(scripted, client):
+    scripted.answers({"message": "Application is not running."}, status=400)
+    scripted.answers({"logs": ""})
+    assert client.container_runs("app-1") is False
+    assert client.container_runs("app-1") is True
+    assert scripted.last.path == "/applications/app-1/logs"
 
 
 def test_a_field_that_cannot_be_left_out_is_an_error(scripted, client):

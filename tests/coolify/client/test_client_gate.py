@@ -71,6 +71,7 @@ def test_every_call_is_in_the_list_of_calls(scripted):
         ],
         "create_application": [{**new, "image": image}],
         "set_envs": [{"variables": {"A": "b"}}],
+        "set_webhook": [{"url": "https://botpool.example/"}],
         "resolve_start": [{"since": datetime.now(UTC)}],
     }
     for name in (name for name in vars(Coolify) if not name.startswith("_")):

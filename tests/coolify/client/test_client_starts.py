@@ -22,10 +22,10 @@ def now():
     return datetime.now(UTC)
 
 
-def deployment(uuid="d-1", status="queued", created_at=None):
+def deployment(uuid="d-1", status="queued", created_at=None, **more):
     return {
+        **more,
         "deployment_uuid": uuid,
-        "application_id": "7",
         "application_name": "pool-zoom-001",
         "status": status,
         "created_at": iso(created_at or now()),
@@ -147,21 +147,38 @@ def test_an_error_while_resolving_is_not_read_as_not_accepted(scripted, client):
 # --- Which application a deployment belongs to -------------------------------------------------
 
 
-def test_deployments_find_their_application_by_number_then_by_name():
+def test_a_deployment_in_a_list_names_its_application_in_its_link(scripted, client):
+    link = "/project/p-1/environment/e-1/application/app-7/deployment/d-1"
+    scripted.answers([deployment("d-1", deployment_url=link)])
+    [found] = client.deployments()
+    assert found.application_uuid == "app-7"
+
+
+def test_a_single_deployment_contains_its_application(scripted, client):
+    scripted.answers(deployment("d-1", application={"uuid": "app-7"}))
+    assert client.deployment("d-1").application_uuid == "app-7"
+
+
+def test_a_deployment_with_another_link_names_no_application(scripted, client):
+    scripted.answers(deployment("d-1", deployment_url="/somewhere/else", application=None))
+    assert client.deployment("d-1").application_uuid is None
+
+
+def test_deployments_find_their_application_by_uuid_then_by_name():
     running = ApplicationStatus("running")
     applications = [
-        Application("a", running, id=7, name="pool-zoom-001"),
+        Application("a", running, name="pool-zoom-001"),
         Application("b", running, name="pool-zoom-002"),
         Application("c", running, name="twin"),
         Application("d", running, name="twin"),
     ]
-    by_number = Deployment("d-1", application_id="7", application_name="renamed since")
-    by_name = Deployment("d-2", application_id="8", application_name="pool-zoom-002")
+    by_uuid = Deployment("d-1", application_uuid="a", application_name="renamed since")
+    by_name = Deployment("d-2", application_name="pool-zoom-002")
     ambiguous = Deployment("d-3", application_name="twin")
     found = deployments_by_application(
-        applications=applications, deployments=[by_number, by_name, ambiguous]
+        applications=applications, deployments=[by_uuid, by_name, ambiguous]
     )
-    assert found == {"a": [by_number], "b": [by_name]}
+    assert found == {"a": [by_uuid], "b": [by_name]}
 
 
 # --- Deployments ----------------------------------------------------------------------------

@@ -1,0 +1,103 @@
+"""Refused access: a token that Coolify refused is not tried again and again.
+
+Coolify refuses every call of a token after 30 answers of 401 or 403 in a minute. So what it refused
+once is not sent again, until the token changes or an operator allows a new try. A disabled API and
+a refused address are not the token's fault: those are tried again by one call now and then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from coolify.client.calls import Call
+from coolify.client.errors import (
+    AbilityMissing,
+    AccessRefused,
+    AddressNotAllowed,
+    ApiDisabled,
+    CoolifyError,
+    RoleMissing,
+    Unauthenticated,
+)
+from coolify.models import Refusal
+from core.clock import database_now
+
+EVERYTHING = "everything"
+DEPLOYS = ("start", "stop", "restart", "cancel_deployment")
+# Until the first call that may try again, and the longest time between two.
+FIRST_PROBE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=10)
+MOST_DOUBLINGS = 7
+
+
+def fingerprint(base_url: str, token: str) -> str:
+    """Names a token without containing it."""
+    return hashlib.sha256(f"{base_url} {token}".encode()).hexdigest()[:16]
+
+
+def require_access(call: Call, token: str) -> bool:
+    """Raise AccessRefused if such a call was refused. True if this call may try again."""
+    kinds = (_ability(call), EVERYTHING)
+    refusal = Refusal.objects.filter(token=token, ability__in=kinds).order_by("since").first()
+    if refusal is None:
+        return False
+    now = database_now()
+    if refusal.probe_at is None or refusal.probe_at > now or not _probes(refusal):
+        left = (refusal.probe_at - now).total_seconds() if refusal.probe_at else 60.0
+        raise AccessRefused(
+            f"{call.name} was not sent, because Coolify refused it before: {refusal.reason}",
+            retry_after=max(left, 1.0),
+            reason="access",
+        )
+    return True
+
+
+def note_answer(call: Call, error: CoolifyError | None, token: str, *, was_probe: bool) -> None:
+    """Remember a refusal of access, or forget it if a new try succeeded."""
+    ability = _refused_ability(call, error)
+    if ability is not None:
+        Refusal.objects.exclude(token=token).delete()
+        passes = isinstance(error, ApiDisabled | AddressNotAllowed)
+        Refusal.objects.get_or_create(
+            token=token,
+            ability=ability,
+            defaults={
+                "reason": str(error),
+                "probe_at": database_now() + FIRST_PROBE if passes else None,
+            },
+        )
+    elif was_probe and error is None:
+        Refusal.objects.filter(token=token, probe_at__isnull=False).delete()
+
+
+def refusals(token: str) -> list[Refusal]:
+    return list(Refusal.objects.filter(token=token).order_by("since"))
+
+
+def allow_access() -> int:
+    """Let calls that were refused try again; how many kinds of them there were."""
+    return Refusal.objects.all().delete()[0]
+
+
+def _probes(refusal: Refusal) -> bool:
+    """True for one of the calls that find the probe due."""
+    pause = min(FIRST_PROBE * 2 ** min(refusal.probes + 1, MOST_DOUBLINGS), LONGEST_PAUSE)
+    due = Refusal.objects.filter(pk=refusal.pk, probe_at=refusal.probe_at)
+    return bool(due.update(probe_at=Now() + pause, probes=F("probes") + 1))
+
+
+def _ability(call: Call) -> str:
+    if call.only_reads:
+        return "read"
+    return "deploy" if call.name in DEPLOYS else "write"
+
+
+def _refused_ability(call: Call, error: CoolifyError | None) -> str | None:
+    if isinstance(error, AbilityMissing | RoleMissing):
+        return _ability(call)
+    if isinstance(error, Unauthenticated | ApiDisabled | AddressNotAllowed):
+        return EVERYTHING
+    return None
