@@ -28,8 +28,9 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import Error, connection, models, transaction
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
+from core.lease_waits import count_wait
 from core.sql import fetch_one
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,9 @@ class Lease(models.Model):
         default=0, help_text="Taken from a holder that was lost."
     )
     longest_hold = models.DurationField(null=True)
+    refused_since = models.DateTimeField(
+        null=True, help_text="Since when other processes have tried in vain to acquire it."
+    )
 
     # As a job:
     due_at = models.DateTimeField(null=True, db_index=True, help_text="When it is to run next.")
@@ -68,6 +72,9 @@ class Lease(models.Model):
     )
     finished_at = models.DateTimeField(null=True)
     failed_at = models.DateTimeField(null=True)
+    failures = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Runs that failed since the last that did not."
+    )
     duration = models.DurationField(null=True, help_text="Of its last run.")
     error = models.TextField(blank=True, default="", db_default="")
 
@@ -78,6 +85,7 @@ class Lease(models.Model):
         return f"{self.key} (fence {self.fence})"
 
 
+REFUSED_NOW = Coalesce("refused_since", Now())
 IS_HELD = ~Q(holder="") & Q(expires_at__gt=Now())
 
 
@@ -100,6 +108,7 @@ WITH taken AS (
         acquired_at = clock_timestamp(),
         expires_at = clock_timestamp() + %(ttl)s,
         waits = waits + %(waited)s,
+        refused_since = NULL,
         asked_at = CASE WHEN %(if_asked)s THEN NULL ELSE asked_at END,
         wanted = wanted AND NOT %(if_asked)s
     WHERE key = (
@@ -128,6 +137,7 @@ SELECT fence FROM taken UNION ALL SELECT fence FROM made
 _RELEASE = """
 UPDATE slots_lease AS lease SET
     holder = '',
+    refused_since = NULL,
     wanted = false,
     due_at = CASE WHEN before.wanted THEN clock_timestamp() ELSE due_at END,
     expires_at = clock_timestamp(),
@@ -174,6 +184,7 @@ def acquire_lease(
     `if_asked`: only if a run was asked for, which is then taken.
     """
     tries = 1 + settings.LOCK_RETRY_COUNT if tries is None else tries
+    began = _clock()
     for attempt in range(tries):
         if attempt:
             time.sleep(_pause_before_next_try())
@@ -184,9 +195,13 @@ def acquire_lease(
             {"key": key, "holder": holder, "ttl": ttl, "waited": waited, "if_asked": if_asked},
         )
         if row is not None:
+            if attempt:
+                count_wait(key, _clock() - began)
             logger.debug("Acquired lease %s (fence %s)", key, row[0])
             valid_until = asked + ttl.total_seconds()
             return HeldLease(key=key, fence=row[0], ttl=ttl, valid_until=valid_until)
+    if tries > 1:
+        count_wait(key, _clock() - began)
     raise LeaseNotAcquired(f"Another process holds the lease {key}")
 
 
@@ -196,6 +211,8 @@ def extend_lease(lease: HeldLease, ttl: timedelta | None = None) -> None:
         lease._lost.set()
         raise LeaseLost(f"The lease {lease.key} is no longer ours (fence {lease.fence})")
     lease.valid_until = asked + ttl.total_seconds()
+    milliseconds = ttl / timedelta(milliseconds=1)
+    logger.debug("Extended lease %s for %.0f ms (fence %s)", lease.key, milliseconds, lease.fence)
 
 
 def release_lease(lease: HeldLease) -> None:
@@ -203,6 +220,8 @@ def release_lease(lease: HeldLease) -> None:
     released = {"key": lease.key, "fence": lease.fence, "channel": WAKE_CHANNEL}
     if fetch_one(_RELEASE, released) is None:
         logger.warning("Lease %s was lost before its release (fence %s)", lease.key, lease.fence)
+    else:
+        logger.debug("Released lease %s (fence %s)", lease.key, lease.fence)
 
 
 def break_lease(key: str) -> bool:
@@ -267,7 +286,9 @@ def _count_refusal(key: str) -> None:
     with transaction.atomic():
         row = Lease.objects.select_for_update(skip_locked=True).filter(key=key).first()
         if row is not None:
-            Lease.objects.filter(key=key).update(refusals=models.F("refusals") + 1)
+            Lease.objects.filter(key=key).update(
+                refusals=models.F("refusals") + 1, refused_since=REFUSED_NOW
+            )
 
 
 def _clock() -> float:

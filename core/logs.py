@@ -27,6 +27,12 @@ def one_line(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
+def quoted(text: str) -> str:
+    """For text from outside, which must not be able to end the quotation."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 # The path of Coolify's webhook contains its secret, and Django logs the paths that it refuses.
 # This also matches near misses, such as a mistyped address.
 _SECRET_PATH = re.compile(r"(coolify/+webhook/+).+", re.IGNORECASE)

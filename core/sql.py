@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from django.db import connection, models
+from django.db import (
+    Error,
+    InterfaceError,
+    OperationalError,
+    connection,
+    models,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 M = TypeVar("M", bound=models.Model)
@@ -81,6 +88,47 @@ def server_version() -> int:
     row = fetch_one("SHOW server_version_num", {})
     assert row is not None
     return int(row[0])
+
+
+def write_obstacle(table: str) -> str:
+    """Why rows could not be written to this table: "read_only", "privileges" or "" for nothing."""
+    sql = """
+        SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
+            has_table_privilege(%(table)s, 'INSERT')
+    """
+    is_read_only, may_write = fetch_one(sql, {"table": table}) or (False, True)
+    return "read_only" if is_read_only else "" if may_write else "privileges"
+
+
+def disk_is_full() -> bool:
+    """Tries to add a file: rows may still fit into the space that earlier rows left."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("CREATE TEMPORARY TABLE disk_probe ON COMMIT DROP AS SELECT 1 AS one")
+            transaction.set_rollback(True)
+    except Error as error:
+        if sqlstate(error) == INSUFFICIENT_PRIVILEGE:  # no temporary tables: unknown
+            return False
+        if sqlstate(error) == DISK_FULL:
+            return True
+        raise
+    return False
+
+
+DISK_FULL = "53100"
+READ_ONLY = "25006"
+INSUFFICIENT_PRIVILEGE = "42501"
+
+
+def sqlstate(error: BaseException) -> str:
+    return getattr(error.__cause__, "sqlstate", None) or ""
+
+
+def is_unavailable(error: BaseException | None) -> bool:
+    """Whether the database could not be reached or written to, through no fault of ours."""
+    if isinstance(error, OperationalError | InterfaceError):
+        return True
+    return isinstance(error, Error) and sqlstate(error) in (READ_ONLY, INSUFFICIENT_PRIVILEGE)
 
 
 def estimated_rows(table: str) -> int:

@@ -25,6 +25,7 @@ from django_q.tasks import async_task
 from core.jobs.broker import Envelope, announce_tasks, is_waiting, withdraw
 from core.leases import (
     IS_HELD,
+    REFUSED_NOW,
     WAKE_CHANNEL,
     HeldLease,
     Lease,
@@ -38,7 +39,8 @@ logger = logging.getLogger(__name__)
 
 WORKER_HEARTBEAT = "worker heartbeat"
 LOST_AFTER = timedelta(seconds=10)
-AFTER_A_FAILURE = timedelta(seconds=5)
+# After a failure: the first pause, which doubles with each further failure, and the longest.
+AFTER_A_FAILURE = timedelta(seconds=5), timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(seconds=1)
 
 
@@ -99,7 +101,7 @@ def ask(keys: Iterable[str]) -> set[str]:
     # Do not wait for a row: its lock may be a frozen worker's. Wake the job again instead.
     rows = list(_to_ask(keys).select_for_update(skip_locked=True))
     running = [row.key for row in rows if getattr(row, "runs", False)]
-    Lease.objects.filter(key__in=running).update(wanted=True)
+    Lease.objects.filter(key__in=running).update(wanted=True, refused_since=REFUSED_NOW)
     asked = {row.key for row in rows if row.key not in running and _ask(row)}
     if asked:
         announce_tasks()
@@ -173,14 +175,16 @@ def run(key: str) -> bool:
             logger.exception("'%s' failed: %s", key, message)
             lease.row.update(
                 failed_at=Now(),
+                failures=F("failures") + 1,
                 error=message,
                 duration=timedelta(seconds=time.monotonic() - begin),
-                due_at=F("acquired_at") + (_pause(key) or AFTER_A_FAILURE),
+                due_at=F("acquired_at") + (_pause(key) or _after_a_failure(lease)),
             )
             raise
         pause = _pause(key)
         lease.row.update(
             finished_at=Now(),
+            failures=0,
             error="",
             duration=timedelta(seconds=time.monotonic() - begin),
             due_at=_due(again, pause),
@@ -195,9 +199,17 @@ def _take(key: str) -> HeldLease | None:
         try:
             return acquire_lease(key, ttl=settings.LOCK_TTL, tries=1, if_asked=True)
         except LeaseNotAcquired:
-            if Lease.objects.filter(IS_HELD, key=key).update(wanted=True, asked_at=None):
+            held = Lease.objects.filter(IS_HELD, key=key)
+            if held.update(wanted=True, asked_at=None, refused_since=REFUSED_NOW):
                 break
     return None
+
+
+def _after_a_failure(lease: HeldLease) -> timedelta:
+    """A job that fails each time costs less and less."""
+    shortest, longest = AFTER_A_FAILURE
+    earlier = lease.row.values_list("failures", flat=True).first() or 0
+    return min(shortest * 2 ** min(earlier, 10), longest)
 
 
 def _due(again: timedelta | None, pause: timedelta | None) -> object:

@@ -433,6 +433,30 @@ def test_a_failing_handler_comes_again_soon(settings):
     assert row(KEY).due_at == row(KEY).acquired_at + timedelta(seconds=5)
 
 
+def test_the_pauses_of_a_handler_that_fails_again_and_again_grow(settings):
+    handle_with(settings, fail)
+    pauses = [_fail_and_pause() for _ in range(6)]
+    assert [pause.total_seconds() for pause in pauses] == [5, 10, 20, 40, 60, 60]
+
+
+def test_after_a_run_that_succeeds_the_pauses_begin_again(settings):
+    handle_with(settings, fail)
+    assert [_fail_and_pause() for _ in range(3)][-1] == timedelta(seconds=20)
+    handle_with(settings, record_id)
+    ask([KEY])
+    jobs.run(KEY)
+    handle_with(settings, fail)
+    assert _fail_and_pause() == timedelta(seconds=5)
+
+
+def _fail_and_pause() -> timedelta:
+    change(asked_at=None)
+    ask([KEY])
+    with pytest.raises(ValueError, match="no such luck"):
+        jobs.run(KEY)
+    return row(KEY).due_at - row(KEY).acquired_at
+
+
 def test_a_run_that_succeeds_clears_the_error():
     ask([KEY])
     change(error="ValueError: no such luck", failed_at=Now())
