@@ -1,0 +1,53 @@
+"""How many deployments may run at once on a server."""
+
+import pytest
+
+from coolify.client.resources import Server
+from servers.limits import concurrent_deployments, queue_limits
+from servers.models import Server as ServerRow
+from servers.reports import remember_servers
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_server_without_a_reading_has_coolifys_default():
+    assert concurrent_deployments(["s"]) == {"s": 2}
+
+
+def test_a_reading_is_stored_with_its_age():
+    remember_servers([Server("s", name="bots-1", concurrent_builds=6, is_reachable=True)])
+    assert concurrent_deployments(["s"]) == {"s": 6}
+    assert ServerRow.objects.get().age.total_seconds() < 60
+
+
+def test_the_newest_reading_counts():
+    remember_servers([Server("s", concurrent_builds=6)])
+    remember_servers([Server("s", concurrent_builds=3)])
+    assert concurrent_deployments(["s"]) == {"s": 3}
+
+
+def test_a_server_missing_from_the_list_keeps_its_reading():
+    remember_servers([Server("s", concurrent_builds=6), Server("t", concurrent_builds=1)])
+    remember_servers([Server("t", concurrent_builds=1)])
+    assert concurrent_deployments(["s", "t"]) == {"s": 6, "t": 1}
+
+
+@pytest.mark.parametrize("reported", [None, 0, -1])
+def test_an_invalid_limit_becomes_the_default(reported):
+    remember_servers([Server("s", concurrent_builds=reported)])
+    assert concurrent_deployments(["s"]) == {"s": 2}
+
+
+def test_the_setting_overrides_what_coolify_reports(settings):
+    settings.MAX_CONCURRENT_DEPLOYMENTS = 9
+    remember_servers([Server("s", concurrent_builds=6)])
+    assert concurrent_deployments(["s", "t"]) == {"s": 9, "t": 9}
+
+
+def test_the_queue_of_a_server_without_a_reading_holds_25():
+    assert queue_limits(["s"]) == {"s": 25}
+
+
+def test_the_limit_of_a_servers_queue_is_what_coolify_reports():
+    remember_servers([Server("s", deployment_queue_limit=6)])
+    assert queue_limits(["s"]) == {"s": 6}
