@@ -5,12 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from bots.models import Bot, BotEvent
 from bots.status import TERMINAL, BotStatus, FailureCause, may_become
+from core.logs import quoted
+from core.prepared import Prepared, update_rows
 
 logger = logging.getLogger(__name__)
+
+NOW = Now()
+FIRST_QUEUED = Coalesce("queued_at", Now())
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,12 @@ def move_bot(bot_id: int, outcome: Outcome) -> bool:
 
 def lock_bot(bot_id: int) -> Bot | None:
     """The bot as it is now; no other transaction can move it until this one ends."""
-    return Bot.objects.select_for_update(no_key=True).filter(pk=bot_id).first()
+    return _locked.first(bot_id)
+
+
+@Prepared
+def _locked(bot_id: int) -> QuerySet[Bot]:
+    return Bot.objects.select_for_update(no_key=True).filter(pk=bot_id)
 
 
 def move_as_read(bot: Bot, outcome: Outcome, **more: Any) -> bool:
@@ -45,10 +56,12 @@ def move_as_read(bot: Bot, outcome: Outcome, **more: Any) -> bool:
     if not may_become(bot.status, outcome.status):
         return False
     failed = outcome.cause is not None
-    moved = Bot.objects.filter(pk=bot.pk, status=bot.status).update(
+    moved = update_rows(
+        Bot,
+        {"id": bot.pk, "status": bot.status},
         previous_status=bot.status,
         status=outcome.status,
-        status_since=Now(),
+        status_since=NOW,
         status_reason=outcome.reason,
         status_actor=outcome.actor,
         failure_reason=outcome.reason if failed else "",
@@ -76,10 +89,10 @@ def move_as_read(bot: Bot, outcome: Outcome, **more: Any) -> bool:
 def _times(status: BotStatus) -> dict[str, Any]:
     """When it was first queued, when it last started, when it ended."""
     if status == BotStatus.QUEUED:
-        return {"queued_at": Coalesce("queued_at", Now())}
+        return {"queued_at": FIRST_QUEUED}
     if status == BotStatus.JOINING_CALL:
-        return {"started_at": Now()}
-    return {"ended_at": Now()} if status in TERMINAL else {}
+        return {"started_at": NOW}
+    return {"ended_at": NOW} if status in TERMINAL else {}
 
 
 def note_on_bot(bot: Bot, reason: str, *, actor: str) -> None:
@@ -109,6 +122,6 @@ def log_bot_event(event: BotEvent) -> None:
     line = (
         f"[Bot] [corr={event.correlation_id}] Bot #{event.bot_id}: "
         f"{event.from_status or 'new'} → {event.to_status} | "
-        f'slot={event.slot_name or "none"} | reason="{event.reason}"'
+        f"slot={event.slot_name or 'none'} | reason={quoted(event.reason)}"
     )
     transaction.on_commit(lambda: logger.info("%s", line, extra={"fields": fields}))

@@ -39,6 +39,8 @@ class FailureCause(models.TextChoices):
     CONTAINER_GONE = "container_gone", "Container gone"
     APPLICATION_GONE = "application_gone", "Application gone"
     HEARTBEAT_LOST = "heartbeat_lost", "Heartbeat lost"
+    MEETING_TOO_LONG = "meeting_too_long", "Meeting too long"
+    SERVER_LOST = "server_lost", "Server out of service"
     STOP_FAILED = "stop_failed", "Stop failed"
     OPERATOR = "operator", "Ended by an operator"
     INCONSISTENT = "inconsistent", "Records contradicted each other"
@@ -46,9 +48,12 @@ class FailureCause(models.TextChoices):
 
     @property
     def kind(self) -> FailureKind:
-        is_the_bots_own = self == FailureCause.REPORTED_BY_BOT
+        is_the_bots_own = self in (FailureCause.REPORTED_BY_BOT, FailureCause.MEETING_TOO_LONG)
         return FailureKind.MEETING if is_the_bots_own else FailureKind.INFRASTRUCTURE
 
+
+# No bot fails because its server is out of service: it is placed elsewhere.
+BOTS_FAIL_BY = tuple(cause for cause in FailureCause if cause != FailureCause.SERVER_LOST)
 
 _S = BotStatus
 

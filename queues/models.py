@@ -27,7 +27,7 @@ class InUtc(Func):
 
 
 class QueueEntry(models.Model):
-    """A bot that waits for a slot. The order is by turn, then id.
+    """A bot that waits for a slot. Within a client, the order is by turn, then id.
 
     The turn is the time of the request, plus `ageing` for each step of priority. A lower priority
     number goes first, and equal numbers go first come, first served. No bot is overtaken for ever,
@@ -39,6 +39,9 @@ class QueueEntry(models.Model):
     priority = models.PositiveSmallIntegerField(default=100)
     queued_at = models.DateTimeField()
     timeout_at = models.DateTimeField()
+    # The id of the bot's client: clients share the slots fairly (pool.sharing.turns). 0 if it has
+    # none, or if all wait in one line.
+    lane = models.BigIntegerField(db_default=0)
     ageing = models.DurationField(default=ageing)
     turn = models.GeneratedField(
         expression=InUtc(
@@ -59,6 +62,7 @@ class QueueEntry(models.Model):
         verbose_name_plural = "queue entries"
         indexes = [
             models.Index(name="queue_order", fields=["platform", "turn", "id"]),
+            models.Index(name="queue_order_by_lane", fields=["platform", "lane", "turn", "id"]),
             models.Index(name="queue_deadline", fields=["timeout_at"]),
         ]
 

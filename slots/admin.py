@@ -32,8 +32,14 @@ class SlotAdmin(ActionPermission, ReadOnlyAdmin):
 
 
 @admin.register(Pool)
-class PoolAdmin(ReadOnlyAdmin):
+class PoolAdmin(ActionPermission, ReadOnlyAdmin):
     list_display = ["platform", "max_size", "paused_at", "paused_until", "paused_by"]
+    actions = [
+        page_action("pause", "Pause"),
+        page_action("resume", "Resume"),
+        page_action("resize", "Change size"),
+        page_action("reset-size", "Return to the size of MAX_POOL_SIZE"),
+    ]
 
 
 @admin.register(SlotTransition)
@@ -78,8 +84,11 @@ class LeaseAdmin(ActionPermission, ReadOnlyAdmin):
 
 
 @admin.register(WarmImage)
-class WarmImageAdmin(ReadOnlyAdmin):
-    list_display = ["image", "server_uuid", "warmed_at"]
+class WarmImageAdmin(ActionPermission, ReadOnlyAdmin):
+    list_display = [
+        "image", "server_uuid", "state", "evidence", "confirmed_at", "trusted_until", "cold_reason",
+    ]  # fmt: skip
+    actions = [page_action("mark-cold", "Mark cold")]
 
 
 @admin.register(Watch)

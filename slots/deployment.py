@@ -1,6 +1,7 @@
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from bots.status import FailureCause
 
@@ -63,10 +64,15 @@ class Deployment(models.Model):
     coolify_status = models.CharField(max_length=30, blank=True, db_default="")
 
     created_at = models.DateTimeField(db_default=Now())
+    image_at = models.DateTimeField(null=True, help_text="It no longer waited for its image.")
+    place_at = models.DateTimeField(null=True, help_text="It got a build place.")
     start_asked_at = models.DateTimeField(null=True)
     building_since = models.DateTimeField(null=True)
     coolify_ended_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    ended_from = models.CharField(
+        max_length=20, blank=True, db_default="", help_text="Its last status before the end."
+    )
 
     class Meta:
         constraints = [
@@ -102,11 +108,25 @@ class Deployment(models.Model):
 
 
 class WarmImage(models.Model):
-    """An image known to be on a server, because a deployment with it has finished there."""
+    """An image on a server: the evidence that it is there, or since when and why it is not.
+
+    `warmed_at` is its last pull, or for a pinned tag its last use.
+    """
+
+    class Evidence(models.TextChoices):
+        START = "start", "A start finished"
+        PULL = "pull", "A start pulled it"
 
     image = models.CharField(max_length=300)
     server_uuid = models.CharField(max_length=64, blank=True)
     warmed_at = models.DateTimeField(db_default=Now())
+    evidence = models.CharField(max_length=20, choices=Evidence, blank=True, db_default="")
+    confirmed_at = models.DateTimeField(null=True, blank=True)
+    trusted_until = models.DateTimeField(
+        null=True, blank=True, help_text="When Coolify's clean-up may remove it."
+    )
+    cold_since = models.DateTimeField(null=True, blank=True)
+    cold_reason = models.TextField(blank=True, db_default="")
 
     class Meta:
         constraints = [
@@ -118,12 +138,23 @@ class WarmImage(models.Model):
     def __str__(self) -> str:
         return f"{self.image} on {self.server_uuid}"
 
+    @property
+    def state(self) -> str:
+        """In words: warm; doubted, because a clean-up may have removed it; or cold."""
+        if self.cold_since is not None:
+            return "cold"
+        is_doubted = self.trusted_until is not None and self.trusted_until <= timezone.now()
+        return "doubted" if is_doubted else "warm"
+
 
 class Watch(models.Model):
     """When Coolify was last observed, and how that went. One row."""
 
     id = models.BooleanField(primary_key=True, default=True)
     looked_at = models.DateTimeField(null=True, help_text="The last try.")
+    starts_asked_at = models.DateTimeField(
+        null=True, help_text="When Coolify was last asked which deployments are under way."
+    )
     wanted_at = models.DateTimeField(null=True, help_text="When one was asked for out of turn.")
     observed_at = models.DateTimeField(null=True, help_text="The last that succeeded.")
     failing_since = models.DateTimeField(null=True)

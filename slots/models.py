@@ -5,6 +5,7 @@ from django.db.models.functions import Now
 from bots.models import Bot
 from bots.status import Platform
 from core.constraints import allowed_moves
+from core.lease_waits import LeaseWait
 from core.leases import Lease
 from slots.deployment import Deployment, WarmImage, Watch
 from slots.finding import Finding
@@ -15,6 +16,7 @@ __all__ = [
     "Deployment",
     "Finding",
     "Lease",
+    "LeaseWait",
     "Pool",
     "Slot",
     "SlotTransition",
@@ -29,6 +31,9 @@ class Pool(models.Model):
 
     platform = models.CharField(max_length=20, choices=Platform, primary_key=True)
     max_size = models.PositiveIntegerField(null=True, blank=True)
+    fitted_size = models.PositiveIntegerField(
+        null=True, blank=True, help_text="The size that its slots were last fitted to."
+    )
     paused_at = models.DateTimeField(null=True, blank=True, help_text="Waiters get no slot since.")
     paused_until = models.DateTimeField(null=True, blank=True)
     paused_by = models.CharField(max_length=150, blank=True, db_default="")
@@ -55,6 +60,10 @@ class Slot(models.Model):
         max_length=300, blank=True, db_default="", help_text="Of its application, where known."
     )
 
+    settings_version = models.PositiveSmallIntegerField(
+        db_default=0, help_text="Of the settings that its application has in Coolify."
+    )
+
     status = models.CharField(max_length=20, choices=SlotStatus)
     previous_status = models.CharField(max_length=20, choices=SlotStatus, blank=True, db_default="")
     status_since = models.DateTimeField(db_default=Now())
@@ -79,6 +88,9 @@ class Slot(models.Model):
     cordoned = models.BooleanField(db_default=False, help_text="Given to no further bot.")
     beyond_size = models.BooleanField(
         db_default=False, help_text="Cordoned because the pool was made smaller."
+    )
+    quarantined = models.BooleanField(
+        db_default=False, help_text="Cordoned because its starts failed again and again."
     )
     recreate = models.BooleanField(
         db_default=False,
@@ -113,6 +125,19 @@ class Slot(models.Model):
     stop_attempts = models.PositiveSmallIntegerField(db_default=0)
     next_try_at = models.DateTimeField(null=True, blank=True)
     stopped_while_running = models.BooleanField(db_default=False)
+    docker_asked_at = models.DateTimeField(
+        null=True, blank=True, help_text="Docker was asked whether the container runs."
+    )
+    stop_refused_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Found alive after its last stop, although Coolify says `exited`.",
+    )
+    # Calls of a container whose assignment is over. Such a call is told to leave.
+    late_call_at = models.DateTimeField(null=True, blank=True)
+    told_epoch = models.BigIntegerField(
+        null=True, blank=True, help_text="The last assignment whose bot knows that it is over."
+    )
 
     created_at = models.DateTimeField(db_default=Now())
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -172,6 +197,22 @@ class Slot(models.Model):
         if self.assigned_bot_id is None or self.last_assigned_at is None:
             return False
         return self.container_seen_at is None or self.container_seen_at < self.last_assigned_at
+
+    @property
+    def stop_problem(self) -> str:
+        """What is wrong with its container's end, for people; empty if all is as it should be."""
+        late = self.late_call_at
+        if self.status == SlotStatus.IDLE and late is not None and late > self.status_since:
+            return "The container of its last bot still calls. It is told to leave."
+        if self.status != SlotStatus.STOPPING:
+            return ""
+        if self.server_unreachable:
+            return "Coolify cannot reach the server, so nothing is stopped there."
+        if self.stop_refused_at is not None:
+            return "Coolify reports the container as stopped, but it still runs."
+        if self.stop_attempts > 1:
+            return f"The container still ran after {self.stop_attempts - 1} of the stops."
+        return ""
 
 
 class SlotTransition(models.Model):

@@ -9,10 +9,17 @@ from django.db.models.functions import Coalesce, Now
 
 from bots.status import FailureCause
 from core.correlation import current_correlation_id
+from core.prepared import update_returning, update_rows
 from slots.deployment import Deployment, DeploymentStatus
-from slots.history import log_slot_transition
+from slots.history import log_deployment, log_slot_transition
 from slots.models import Slot, SlotTransition
 from slots.status import MOVES, SlotStatus
+
+NOW = Now()
+STATUS_LASTED = Now() - F("status_since")
+OLD_STATUS = F("status")
+ONE_MORE_RECOVERY = F("recovery_attempts") + 1
+ENDED_IN_COOLIFY = Coalesce("coolify_ended_at", Now())
 
 # A deployment ends only with a move of its slot.
 _DEPLOYMENT_ENDS_AS = {
@@ -65,11 +72,13 @@ def _move(slot: Slot, status: SlotStatus, move: SlotMove) -> bool:
     epoch = slot.epoch + move.starts_an_epoch
     # Within an epoch the bot does not change, so the caller's values are still true.
     correlation_id = slot.correlation_id or current_correlation_id()
-    moved = Slot.objects.filter(pk=slot.pk, epoch=slot.epoch, status=status).update(
+    moved = update_rows(
+        Slot,
+        {"id": slot.pk, "epoch": slot.epoch, "status": status},
         previous_status=status,
-        previous_lasted=Now() - F("status_since"),
+        previous_lasted=STATUS_LASTED,
         status=move.to,
-        status_since=Now(),
+        status_since=NOW,
         status_reason=move.reason,
         status_actor=move.actor,
         correlation_id=correlation_id,
@@ -79,6 +88,8 @@ def _move(slot: Slot, status: SlotStatus, move: SlotMove) -> bool:
         stop_asked_at=None,
         stop_attempts=0,
         stopped_while_running=False,
+        docker_asked_at=None,
+        stop_refused_at=None,
         next_try_at=None,
         **_assignment(slot, move),
         **_recovery(status, move),
@@ -107,7 +118,7 @@ def _move(slot: Slot, status: SlotStatus, move: SlotMove) -> bool:
 def _assignment(slot: Slot, move: SlotMove) -> dict[str, Any]:
     if move.to == SlotStatus.BUSY:
         return {}
-    released = {"last_released_at": Now(), "last_used_at": Now()}
+    released = {"last_released_at": NOW, "last_used_at": NOW}
     return {"assigned_bot": None, **(released if slot.assigned_bot_id is not None else {})}
 
 
@@ -115,16 +126,32 @@ def _recovery(status: SlotStatus, move: SlotMove) -> dict[str, Any]:
     if move.to == SlotStatus.BUSY:
         return {"recovery_attempts": 0}
     is_retry = status == SlotStatus.ERROR
-    return {"recovery_attempts": F("recovery_attempts") + 1} if is_retry else {}
+    return {"recovery_attempts": ONE_MORE_RECOVERY} if is_retry else {}
 
 
 def _end_deployment(slot: Slot, move: SlotMove) -> None:
-    runs = {"coolify_ended_at": Coalesce("coolify_ended_at", Now())}
-    Deployment.objects.filter(slot=slot, epoch=slot.epoch, ended_at__isnull=True).update(
+    # An epoch has one deployment, and it has not ended before its slot moves.
+    runs = {"coolify_ended_at": ENDED_IN_COOLIFY}
+    ended = update_returning(
+        Deployment,
+        {"slot": slot.pk, "epoch": slot.epoch, "ended_at": None},
+        columns=("id", "bot_id", "ended_from", "deployment_uuid"),
+        ended_from=OLD_STATUS,
         status=move.deployment_ends_as,
-        status_since=Now(),
-        ended_at=Now(),
+        status_since=NOW,
+        ended_at=NOW,
         reason=move.reason,
         failure_cause=move.cause or "",
         **(runs if move.to == SlotStatus.BUSY else {}),
     )
+    if ended is not None:
+        number, bot, before, uuid = ended
+        deployment = Deployment(
+            pk=number, bot_id=bot, slot_name=slot.name, status=before, deployment_uuid=uuid
+        )
+        log_deployment(
+            deployment,
+            to=move.deployment_ends_as,
+            reason=move.reason,
+            correlation_id=slot.correlation_id,
+        )

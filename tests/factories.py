@@ -5,7 +5,7 @@ from datetime import timedelta
 import factory
 from factory.django import DjangoModelFactory
 
-from bots.models import Bot
+from bots.models import Bot, Client
 from bots.status import Platform
 from queues.models import QueueEntry
 from slots.deployment import Deployment
@@ -17,6 +17,8 @@ class BotFactory(DjangoModelFactory):
     class Meta:
         model = Bot
 
+    # That of the key of `client_api`, which sees these bots.
+    client = factory.LazyFunction(lambda: Client.objects.get_or_create(name="app")[0])
     correlation_id = factory.Sequence(lambda n: f"corr-{n}")
     platform = Platform.GOOGLE_MEET
     meeting_url = "https://meet.google.com/abc-defg-hij"
