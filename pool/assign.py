@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import DateTimeField, F
 from django.db.models.functions import Greatest, Now
 
 from bots.models import Bot
@@ -12,14 +12,21 @@ from bots.moves import Outcome, move_as_read
 from bots.status import WAITING, BotStatus
 from core.clock import database_now
 from core.constraints import violated_constraint
+from core.prepared import Parameter, insert_row, update_rows
 from pool.claim import acquire_or_create_slot
-from queues.models import QueueEntry, ageing
+from pool.sharing.turns import turn_of
+from queues.models import QueueEntry
 from slots.deployment import Deployment
 from slots.history import log_slot_transition
 from slots.models import Slot, SlotTransition
 from slots.status import SlotStatus
 
 A_MOMENT = timedelta(seconds=5)
+NOW = Now()
+STATUS_LASTED = Now() - F("status_since")
+ONE_MORE_PLACEMENT = F("placements") + 1
+# A moment at least, so that a bot that finds everything ready is started.
+DEADLINE = Greatest(Parameter("wanted"), Now() + A_MOMENT, output_field=DateTimeField())
 ONE_SLOT_PER_BOT = "slots_slot_assigned_bot_id_key"
 
 
@@ -59,19 +66,22 @@ def _give_slot(slot: Slot, bot: Bot, *, reason: str, actor: str) -> None:
         slot.save(force_insert=True)
     else:
         slot.previous_status = before
-        Slot.objects.filter(pk=slot.pk).update(
+        update_rows(
+            Slot,
+            {"id": slot.pk},
             status=SlotStatus.DEPLOYING,
             previous_status=before,
-            previous_lasted=Now() - F("status_since"),
-            status_since=Now(),
+            previous_lasted=STATUS_LASTED,
+            status_since=NOW,
             status_reason=reason,
             status_actor=actor,
-            assigned_bot=bot,
+            assigned_bot=bot.pk,
             last_bot_id=bot.pk,
             correlation_id=bot.correlation_id,
             epoch=slot.epoch,
-            last_assigned_at=Now(),
-            last_used_at=Now(),
+            server_uuid=slot.server_uuid,
+            last_assigned_at=NOW,
+            last_used_at=NOW,
         )
     log_slot_transition(
         SlotTransition(
@@ -92,7 +102,7 @@ def _move_bot(slot: Slot, bot: Bot, *, reason: str, actor: str) -> None:
     moved = bot.status in WAITING and move_as_read(
         bot,
         Outcome(BotStatus.DEPLOYING, reason, actor),
-        placements=F("placements") + 1,
+        placements=ONE_MORE_PLACEMENT,
         slot_name=slot.name,
         coolify_service_uuid=slot.coolify_uuid,
     )
@@ -113,14 +123,15 @@ def _leave_line(bot: Bot) -> datetime | None:
 
 def _add_deployment(slot: Slot, bot: Bot, *, deadline: datetime | None) -> None:
     """It first waits for its image, with the turn and the deadline of its bot."""
-    Deployment.objects.create(
-        slot=slot,
+    insert_row(
+        Deployment,
+        slot_id=slot.pk,
         slot_name=slot.name,
-        bot=bot,
+        bot_id=bot.pk,
         epoch=slot.epoch,
         image=settings.BOT_IMAGES[slot.platform],
         server_uuid=slot.server_uuid,
-        turn=bot.created_at + bot.priority * ageing(),
-        # A moment at least, so that a bot that finds everything ready is started.
-        deadline=Greatest(deadline or Now() + bot.queue_timeout, Now() + A_MOMENT),
+        turn=turn_of(bot),
+        deadline=DEADLINE,
+        parameters={"wanted": deadline or bot.created_at + bot.queue_timeout},
     )

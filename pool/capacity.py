@@ -1,9 +1,18 @@
 """How large a pool may be, whether there is room in it, whether it is paused: each rule once."""
 
+from collections import Counter
+from datetime import datetime
+
 from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
+from servers.health import IN_SERVICE, ServerState
+from servers.limits import build_places
+from servers.models import Server
+from servers.placement import Candidate, choose_server
+from slots.deployment import ACTIVE, Deployment, WarmImage
 from slots.models import Pool, Slot
 from slots.status import SlotStatus
 
@@ -24,20 +33,81 @@ def pool_sizes() -> dict[str, int]:
     return {p: pool_size(p, set_by_operators.get(p)) for p in settings.MAX_POOL_SIZES}
 
 
+def read_pool(platform: str) -> Pool:
+    return Pool.objects.filter(platform=platform).first() or Pool(platform=platform)
+
+
+def may_grow(platform: str, pool: Pool | None = None) -> bool:
+    """Whether the pool is smaller than its size. Hold the lock GROW_POOL to rely on it.
+
+    Slots beyond the size do not count: they are out of service, and one within it that has no
+    application could never be used again.
+    """
+    size = pool_size(platform, pool or read_pool(platform))
+    within = Slot.objects.filter(platform=platform, beyond_size=False)
+    return within.exclude(WITHOUT_A_PLACE).count() < size
+
+
 def has_room(platform: str) -> bool:
-    """Whether the pool may grow by one. Hold the lock GROW_POOL to rely on it."""
-    size = pool_size(platform, Pool.objects.filter(platform=platform).first())
-    return Slot.objects.filter(platform=platform).count() < size
+    """Whether the pool may grow by one, and a server has room for it."""
+    return may_grow(platform) and server_for_new_slot(platform) is not None
 
 
 def idle_slots(platform: str) -> QuerySet[Slot]:
-    """The slots that a bot may get."""
-    return Slot.objects.filter(platform=platform, status=SlotStatus.IDLE, cordoned=False)
+    """The slots that a bot may get: on servers that take bots."""
+    idle = Slot.objects.filter(platform=platform, status=SlotStatus.IDLE, cordoned=False)
+    out_of_service = Server.objects.exclude(state__in=IN_SERVICE).values("uuid")
+    return idle.exclude(WITHOUT_A_PLACE).exclude(server_uuid__in=out_of_service)
 
 
 def has_opening(platform: str) -> bool:
     """Whether a bot could get a slot now. Only a hint: the claim makes sure."""
     return idle_slots(platform).exists() or has_room(platform)
+
+
+# --- Servers -----------------------------------------------------------------------------------
+
+# An idle slot without an application is on no server: it may be made anew on any of them.
+WITHOUT_A_PLACE = Q(
+    status=SlotStatus.IDLE, cordoned=False, coolify_uuid="", application_asked_at__isnull=True
+)
+
+
+def server_for_new_slot(platform: str) -> str | None:
+    """The server with the most room; None if none has room for one more slot."""
+    uuids = settings.COOLIFY_SERVER_UUIDS or [""]
+    servers = Server.objects.in_bulk(uuids)
+    builds = Deployment.objects.filter(status__in=ACTIVE).values_list("server_uuid", flat=True)
+    waiting = Counter(builds)
+    slots = slots_by_server()
+    pulled_since = timezone.now() - settings.IMAGE_WARM_FOR
+    warm = set(servers_with_image(settings.BOT_IMAGES[platform], pulled_since=pulled_since))
+    return choose_server(
+        Candidate(
+            uuid=uuid,
+            state=ServerState(servers[uuid].state) if uuid in servers else ServerState.HEALTHY,
+            image_is_warm=uuid in warm,
+            build_places=build_places(servers.get(uuid)),
+            builds=waiting[uuid],
+            slots=slots[uuid],
+            most_slots=settings.MAX_SLOTS_PER_SERVER or None,
+        )
+        for uuid in uuids
+    )
+
+
+def slots_by_server() -> Counter[str]:
+    """The slots that have a place, of all platforms."""
+    placed = Slot.objects.exclude(WITHOUT_A_PLACE)
+    return Counter(placed.values_list("server_uuid", flat=True))
+
+
+def servers_with_image(image: str, *, pulled_since: datetime) -> QuerySet[WarmImage, str]:
+    sure = Q(trusted_until__isnull=True) | Q(trusted_until__gt=Now())
+    warm = WarmImage.objects.filter(
+        sure, image=image, warmed_at__gt=pulled_since, cold_since__isnull=True
+    )
+    return warm.values_list("server_uuid", flat=True)
 
 
 # --- Pauses ------------------------------------------------------------------------------------

@@ -1,70 +1,129 @@
 """Finding a slot for a bot: an idle one, else a new one, else none.
 
+Idle slots on healthy servers that have the image come first, then those on other healthy servers,
+then those on degraded ones; of equals, the least recently used one.
+
 This only locks or makes the slot's row; pool.assign gives it to the bot.
 """
 
+from datetime import datetime
 from itertools import count
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.utils import timezone
 
 from bots.models import Bot
 from core.locks import advisory_lock
-from pool.capacity import has_room, idle_slots
-from pool.lock_names import GROW_POOL
-from slots.models import Slot
+from core.prepared import Prepared
+from pool.capacity import (
+    WITHOUT_A_PLACE,
+    idle_slots,
+    may_grow,
+    pool_sizes,
+    read_pool,
+    server_for_new_slot,
+    servers_with_image,
+)
+from pool.lock_names import GROW_POOL, PLACE_SLOT
+from pool.sizes import fit_if_too_large, slots_fit
+from servers.health import ServerState
+from servers.models import Server
+from slots.models import Pool, Slot
 from slots.status import SlotStatus
+
+LEAST_RECENTLY_USED = F("last_used_at").asc(nulls_first=True), F("number").asc()
+IS_WORSE = Q(server_uuid__in=Server.objects.exclude(state=ServerState.HEALTHY).values("uuid"))
 
 
 def acquire_or_create_slot(bot: Bot) -> Slot | None:
-    """Lock the platform's least recently used idle slot, or make one if the pool has room.
+    """Lock an idle slot of the platform, or make one if the pool has room.
 
-    None means that the pool is full.
+    None means that the pool is full, or that no server takes bots.
     """
-    slot = _lock_idle(bot.platform, skip_locked=True)
-    if slot is None and _lock_growth(bot.platform):
+    platform = bot.platform
+    slot = _lock_idle(platform)
+    if slot is not None:
+        return slot
+    pool = read_pool(platform)
+    if fit_if_too_large(pool):
+        slot = _lock_idle(platform)
+    if slot is None and _lock_growth(pool):
         # Try again and wait for locks: a slot that another transaction holds for a moment is no
         # reason to grow.
-        slot = _lock_idle(bot.platform, skip_locked=False) or _create(bot.platform)
+        in_order = _in_order(platform, settings.MAX_POOL_SIZES[platform])
+        slot = in_order.select_for_update(no_key=True).first() or _place(platform)
     return slot
 
 
-def _lock_idle(platform: str, *, skip_locked: bool) -> Slot | None:
-    in_turn = idle_slots(platform).order_by(F("last_used_at").asc(nulls_first=True), "number")
-    return in_turn.select_for_update(skip_locked=skip_locked, no_key=True).first()
+def _lock_idle(platform: str) -> Slot | None:
+    """Two queries, so that the first, which nearly always finds one, needs no sorting."""
+    pulled_since = timezone.now() - settings.IMAGE_WARM_FOR
+    image, size = settings.BOT_IMAGES[platform], settings.MAX_POOL_SIZES[platform]
+    return _ready.first(platform, size, image, pulled_since) or _any.first(platform, size)
 
 
-def _lock_growth(platform: str) -> bool:
+@Prepared
+def _ready(platform: str, size: int, image: str, pulled_since: datetime) -> QuerySet[Slot]:
+    """On healthy servers that have the image."""
+    with_image = servers_with_image(image, pulled_since=pulled_since)
+    ready = _free(platform, size).exclude(IS_WORSE).filter(server_uuid__in=with_image)
+    return ready.order_by(*LEAST_RECENTLY_USED).select_for_update(skip_locked=True, no_key=True)
+
+
+@Prepared
+def _any(platform: str, size: int) -> QuerySet[Slot]:
+    return _in_order(platform, size).select_for_update(skip_locked=True, no_key=True)
+
+
+def _in_order(platform: str, size: int) -> QuerySet[Slot]:
+    """On healthy servers first."""
+    worse_last = Case(When(IS_WORSE, then=Value(1)), default=Value(0))
+    return _free(platform, size).order_by(worse_last, *LEAST_RECENTLY_USED)
+
+
+def _free(platform: str, size: int) -> QuerySet[Slot]:
+    return idle_slots(platform).filter(slots_fit(platform, size))
+
+
+def _lock_growth(pool: Pool) -> bool:
     """Stop other transactions from growing this pool until this one ends; False if it is full.
 
     An empty table has no rows to lock: without this lock, two could make the same slot.
     """
-    if not has_room(platform):
+    if not may_grow(pool.platform, pool):
         return False  # nothing to wait for
-    advisory_lock(GROW_POOL.format(platform=platform))
+    advisory_lock(GROW_POOL.format(platform=pool.platform))
     return True
+
+
+def _place(platform: str) -> Slot | None:
+    """A slot on the server with the most room: one without an application, or a new one."""
+    if not may_grow(platform):  # another transaction may have grown it meanwhile
+        return None
+    # Other platforms place slots on the same servers.
+    advisory_lock(PLACE_SLOT)
+    server = server_for_new_slot(platform)
+    if server is None:
+        return None
+    without_place = Slot.objects.filter(WITHOUT_A_PLACE, platform=platform)
+    unlocked = without_place.select_for_update(skip_locked=True, no_key=True)
+    slot = unlocked.order_by("number").first() or _create(platform)
+    if slot is not None:
+        slot.server_uuid = server
+    return slot
 
 
 def _create(platform: str) -> Slot | None:
     """Not saved yet: it is inserted with its first bot."""
-    if not has_room(platform):  # another transaction may have grown it meanwhile
+    taken = set(Slot.objects.filter(platform=platform).values_list("number", flat=True))
+    if len(taken) >= pool_sizes()[platform]:
         return None
-    number = _lowest_free_number(platform)
+    number = next(number for number in count(1) if number not in taken)
     return Slot(
         platform=platform,
         number=number,
         name=f"{settings.SLOT_NAME_PREFIX}-{platform}-{number:03d}",
-        server_uuid=_server(number),
         status=SlotStatus.IDLE,
         epoch=0,
     )
-
-
-def _lowest_free_number(platform: str) -> int:
-    taken = set(Slot.objects.filter(platform=platform).values_list("number", flat=True))
-    return next(number for number in count(1) if number not in taken)
-
-
-def _server(number: int) -> str:
-    servers = settings.COOLIFY_SERVER_UUIDS or [""]
-    return str(servers[(number - 1) % len(servers)])

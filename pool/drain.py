@@ -11,14 +11,16 @@ from datetime import timedelta
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.status import BotStatus
 from core.locks import LockIsTaken, advisory_lock, advisory_lock_within
+from core.prepared import Prepared
 from pool.assign import assign_bot_to_slot
-from pool.capacity import current_pause, has_opening, has_room
+from pool.capacity import current_pause, has_opening, may_grow, read_pool
 from pool.lock_names import DRAIN_QUEUE, GROW_POOL
+from pool.sharing.turns import first_in_line, waiting
+from pool.sizes import fit_if_too_large
 from queues.models import QueueEntry
 from slots.models import Slot
 
@@ -60,15 +62,15 @@ def drain_after_commit(platform: str, *, if_any_served: Callable[[], None] | Non
     transaction.on_commit(drain_now, robust=True)
 
 
-def _waiting(platform: str) -> QuerySet[QueueEntry]:
-    """In the order in which they are served."""
-    in_time = QueueEntry.objects.filter(platform=platform, timeout_at__gt=Now())
-    return in_time.order_by("turn", "id")
+@Prepared
+def _first_to_wait(platform: str) -> QuerySet[QueueEntry]:
+    return waiting(platform)
 
 
 def _worth_a_try(platform: str) -> bool:
     """Checked before locking: most drains find nothing to do and cost one query."""
-    return _waiting(platform).exists() and current_pause(platform) is None and has_opening(platform)
+    waits = _first_to_wait.exists(platform)
+    return waits and current_pause(platform) is None and has_opening(platform)
 
 
 def _serve_some(platform: str) -> list[Slot]:
@@ -76,7 +78,9 @@ def _serve_some(platform: str) -> list[Slot]:
     batch: list[Slot] = []
     with transaction.atomic():
         advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))
-        if has_room(platform):
+        pool = read_pool(platform)
+        fit_if_too_large(pool)
+        if may_grow(platform, pool):
             # Before any slot: a request that may grow the pool waits for locked idle slots.
             advisory_lock(GROW_POOL.format(platform=platform))
         if current_pause(platform) is None:
@@ -95,9 +99,9 @@ def _lock_head(platform: str) -> Bot | None:
 
     A waiter that another transaction is cancelling or moving is skipped.
     """
-    waiting = Bot.objects.select_for_update(skip_locked=True, no_key=True)
-    for bot_id in _waiting(platform).values_list("bot_id", flat=True)[:FRONT]:
-        bot = waiting.filter(pk=bot_id, status=BotStatus.QUEUED).first()
+    bots = Bot.objects.select_for_update(skip_locked=True, no_key=True)
+    for bot_id in first_in_line(platform, FRONT):
+        bot = bots.filter(pk=bot_id, status=BotStatus.QUEUED).first()
         if bot is not None:
             return bot
     return None

@@ -15,15 +15,19 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from bots.models import Bot
 from bots.moves import Outcome, lock_bot, move_as_read
 from bots.status import TERMINAL, BotStatus, FailureCause
 from pool.drain import drain_after_commit
+from pool.failures.quarantine import quarantine_if_failing
 from pool.line import leave_line, queue_bot
+from slots.history import log_release
 from slots.models import Slot
 from slots.moves import SlotMove, move_slot
 from slots.status import SlotStatus
@@ -51,8 +55,10 @@ def release_bot_from_slot(slot: Slot, outcome: Outcome) -> bool:
     The slot becomes `stopping`, not idle: its container has to stop first.
     """
     with _all_or_nothing(slot, outcome.reason) as result:
-        _end(_lock_bot_of(slot), outcome)
+        bot = _lock_bot_of(slot)
+        status = outcome.status if _end(bot, outcome) else bot.status
         _move(slot, _to_stopping(outcome))
+        log_release(slot, bot_status=status, reason=outcome.reason)
     return result.done
 
 
@@ -68,6 +74,8 @@ def end_bot(bot: Bot, outcome: Outcome) -> bool:
         slot = get_slot_for_bot(bot)
         if slot is not None:
             _move(slot, _to_stopping(outcome))
+            status = outcome.status if ended_now else current.status
+            log_release(slot, bot_status=status, reason=outcome.reason)
     return ended_now
 
 
@@ -103,9 +111,13 @@ def handle_slot_error(
         if slot.assigned_bot_id is not None:
             bot = _lock_bot_of(slot)
             failed = Outcome(BotStatus.FAILED, error, actor, cause)
+            status = BotStatus.QUEUED
             if not (place_again and _place_again(bot, error, actor=actor)):
-                _end(bot, failed)
+                status = failed.status if _end(bot, failed) else BotStatus(bot.status)
+            log_release(slot, bot_status=status, reason=error)
         _move(slot, move, only_as_read=True)
+        if slot.status == SlotStatus.DEPLOYING and cause != FailureCause.OPERATOR:
+            quarantine_if_failing(slot, actor=actor)
     return result.done
 
 
@@ -117,11 +129,38 @@ def _place_again(bot: Bot, error: str, *, actor: str) -> bool:
     return queue_bot(bot, reason=f"Placed again: {error}", actor=actor)
 
 
+def place_elsewhere(slot: Slot, reason: str, *, actor: str, was_started: bool) -> bool:
+    """Take the bot of a slot that is deploying back to its place in line, because its server is
+    out of service. That is not the bot's fault: it does not count as one of its placements.
+
+    If its start was sent, the slot waits in `error`: a container may still come up there. It is of
+    an epoch that is over, so it is told to leave before it joins the meeting.
+    """
+    to = SlotStatus.ERROR if was_started else SlotStatus.STOPPING
+    cause = FailureCause.SERVER_LOST
+    with _all_or_nothing(slot, reason) as result:
+        bot = _lock_bot_of(slot)
+        if not queue_bot(bot, reason=f"Placed again: {reason}", actor=actor):
+            raise _SlotMovedOn
+        Bot.objects.filter(pk=bot.pk).update(placements=F("placements") - 1)
+        _move(slot, SlotMove(to=to, reason=reason, actor=actor, cause=cause), only_as_read=True)
+    return result.done
+
+
 def recover_slot(slot: Slot, *, reason: str, actor: str, recreate: bool = False) -> bool:
     """Stop a slot in `error`, or an idle one in which something runs, to make it usable again.
     False for a slot that a bot holds: release that one instead."""
     move = SlotMove(to=SlotStatus.STOPPING, reason=reason, actor=actor, recreate=recreate)
     return slot.assigned_bot_id is None and move_slot(slot, move)
+
+
+def recovers_at(slot: Slot) -> datetime | None:
+    """When the controller recovers a slot in `error`: each pause is four times as long as the one
+    before. None: only an operator does."""
+    if slot.recovery_attempts >= settings.RECOVERY_ATTEMPTS:
+        return None
+    pause: timedelta = settings.RECOVERY_PAUSE * 4 ** min(slot.recovery_attempts, 10)
+    return slot.status_since + pause
 
 
 # --- Who is where ----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from bots.models import HIGHEST_PRIORITY_NUMBER, Bot
 from bots.moves import Outcome, move_as_read, note_on_bot
 from bots.status import BotStatus
 from pool.drain import drain_after_commit
+from pool.sharing.turns import lane_of, waiting
 from queues.models import QueueEntry
 
 
@@ -32,6 +33,7 @@ def join_line(bot: Bot) -> None:
         bot_id=bot.pk,
         platform=bot.platform,
         priority=bot.priority,
+        lane=lane_of(bot),
         queued_at=bot.created_at,
         timeout_at=Now() + bot.queue_timeout,
     )
@@ -61,14 +63,16 @@ def change_priority(bot: Bot, priority: int, *, reason: str, actor: str) -> bool
 
 
 def move_up(bot: Bot, *, reason: str, actor: str) -> bool:
-    """Swap places with the waiter ahead; False if there is none, or the bot does not wait."""
+    """Swap places with the waiter ahead of the same client; False if there is none, or the bot does
+    not wait."""
     with transaction.atomic():
         ahead = _neighbour(bot, ahead=True)
         return ahead is not None and _swap(ahead, bot.pk, reason=reason, actor=actor)
 
 
 def move_down(bot: Bot, *, reason: str, actor: str) -> bool:
-    """Swap places with the waiter behind; False if there is none, or the bot does not wait."""
+    """Swap places with the waiter behind of the same client; False if there is none, or the bot
+    does not wait."""
     with transaction.atomic():
         behind = _neighbour(bot, ahead=False)
         return behind is not None and _swap(bot.pk, behind, reason=reason, actor=actor)
@@ -78,7 +82,8 @@ def _neighbour(bot: Bot, *, ahead: bool) -> int | None:
     entry = QueueEntry.objects.filter(bot=bot).first()
     if entry is None:
         return None
-    others = QueueEntry.objects.filter(platform=entry.platform, timeout_at__gt=Now())
+    # Of its own client: between clients, their shares decide.
+    others = waiting(entry.platform).filter(lane=entry.lane)
     if ahead:
         before = Q(turn__lt=entry.turn) | Q(turn=entry.turn, pk__lt=entry.pk)
         found = others.filter(before).order_by("-turn", "-pk").first()
@@ -97,10 +102,16 @@ def _swap(ahead_id: int, behind_id: int, *, reason: str, actor: str) -> bool:
     ahead, behind = entries[ahead_id], entries[behind_id]
     _take_turn(ahead, of=behind)
     _take_turn(behind, of=ahead)
-    note_on_bot(bots[behind_id], f"Moved up, ahead of Bot #{ahead_id}: {reason}", actor=actor)
-    note_on_bot(bots[ahead_id], f"Moved down, behind Bot #{behind_id}: {reason}", actor=actor)
+    up, down = _name(bots[ahead_id], bots[behind_id]), _name(bots[behind_id], bots[ahead_id])
+    note_on_bot(bots[behind_id], f"Moved up, ahead of {up}: {reason}", actor=actor)
+    note_on_bot(bots[ahead_id], f"Moved down, behind {down}: {reason}", actor=actor)
     drain_after_commit(ahead.platform)
     return True
+
+
+def _name(bot: Bot, reader: Bot) -> str:
+    """A client does not learn of the bots of others."""
+    return str(bot) if bot.client_id == reader.client_id else "a bot of another client"
 
 
 def _take_turn(entry: QueueEntry, *, of: QueueEntry) -> None:

@@ -3,3 +3,5 @@
 GROW_POOL = "grow the pool of {platform}"
 DRAIN_QUEUE = "drain the queue of {platform}"
 BUILD_PLACES = "build places of server {server}"
+PLACE_SLOT = "place a slot on a server"
+ORDER_SERVERS = "order servers"

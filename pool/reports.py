@@ -5,24 +5,31 @@ nothing and the bot is told to leave. That is not an error: a released bot calls
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Greatest, Now
 
 from bots.models import Bot
 from bots.moves import Outcome, move_bot
 from bots.status import TERMINAL, BotStatus, FailureCause
 from core.correlation import correlated
 from pool.lifecycle import mark_slot_running, release_bot_from_slot
+from slots.locks import wake_slots
 from slots.models import Slot
 from slots.status import SlotStatus
 from slots.tokens import Assignment
+
+LATE_CALL_PAUSE = timedelta(seconds=5)
 
 
 def record_heartbeat(assignment: Assignment) -> bool:
     """Record that the bot is alive. True if it may stay in its meeting, False if it must leave."""
     sign = _record_sign_of_life(assignment)
-    return sign is not None and not sign.must_leave
+    if sign is None:
+        note_late_call(assignment)
+    return sign is not None and not sign.must_leave and not sign.is_overlong
 
 
 def record_status(assignment: Assignment, status: BotStatus, *, reason: str) -> bool:
@@ -31,16 +38,35 @@ def record_status(assignment: Assignment, status: BotStatus, *, reason: str) -> 
     A status that comes late or a second time changes nothing.
     """
     sign = _record_sign_of_life(assignment)
+    if sign is None:
+        note_late_call(assignment)
     if sign is None or sign.must_leave:
         return False
     outcome = _outcome(assignment, status, reason=reason)
     with correlated(sign.correlation_id, bot=assignment.bot_id):
-        return _release(assignment, outcome) if status in TERMINAL else _move(assignment, outcome)
+        if status in TERMINAL:
+            return _release(assignment, outcome)
+        return _move(assignment, outcome) and not sign.is_overlong
+
+
+def note_late_call(assignment: Assignment) -> None:
+    """A container called whose assignment is over, and was told to leave: it lives, and knows.
+
+    Only the slot's last container counts. A container that calls often is noted now and then.
+    """
+    epoch = assignment.epoch
+    slot = Slot.objects.filter(
+        pk=assignment.slot_id, epoch__gt=epoch, last_bot_id=assignment.bot_id
+    ).exclude(late_call_at__gt=Now() - LATE_CALL_PAUSE, told_epoch=epoch)
+    told = Greatest(Coalesce("told_epoch", epoch), epoch)
+    if slot.update(late_call_at=Now(), told_epoch=told):
+        wake_slots([assignment.slot_id])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _SignOfLife:
     must_leave: bool
+    is_overlong: bool  # it should leave, and its reports still count
     correlation_id: str
 
 
@@ -50,15 +76,21 @@ def _record_sign_of_life(assignment: Assignment) -> _SignOfLife | None:
     holder = Bot.objects.filter(pk=assignment.bot_id, **holds_it)
     if not holder.update(last_heartbeat_at=Now()):
         return None
-    row = holder.values_list("slot__status", "status", "correlation_id").first()
+    row = holder.values_list(
+        "slot__status", "status", "correlation_id", "started_at", "last_heartbeat_at"
+    ).first()
     if row is None:
         return None
-    slot_status, bot_status, correlation_id = row
+    slot_status, bot_status, correlation_id, started_at, now = row
+    assert now is not None  # just written
+    is_overlong = started_at is not None and now - started_at > settings.MAX_MEETING_DURATION
     must_leave = bot_status in TERMINAL
     if slot_status == SlotStatus.DEPLOYING:
         with correlated(correlation_id, bot=assignment.bot_id):
             must_leave = not _note_that_it_runs(assignment)
-    return _SignOfLife(must_leave=must_leave, correlation_id=correlation_id)
+    return _SignOfLife(
+        must_leave=must_leave, is_overlong=is_overlong, correlation_id=correlation_id
+    )
 
 
 def _outcome(assignment: Assignment, status: BotStatus, *, reason: str) -> Outcome:
@@ -74,7 +106,10 @@ def _outcome(assignment: Assignment, status: BotStatus, *, reason: str) -> Outco
 def _release(assignment: Assignment, outcome: Outcome) -> bool:
     slot = _slot_of(assignment)
     if slot is not None:
-        release_bot_from_slot(slot, outcome)
+        with transaction.atomic():
+            if release_bot_from_slot(slot, outcome):
+                # It has left its meeting by itself.
+                Slot.objects.filter(pk=slot.pk).update(told_epoch=assignment.epoch)
     return False
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models.functions import Now
 
 from bots.models import Bot, BotEvent
 from bots.moves import log_bot_event
 from pool.assign import assign_bot_to_slot
 from pool.capacity import current_pause
 from pool.line import queue_bot
-from queues.models import QueueEntry, ageing
+from pool.sharing.quota import lock_limits, refuse_one_more_bot, refuse_one_more_waiter
+from pool.sharing.turns import has_others_first
 
 REQUESTED = "Bot requested"
 NO_SLOT = "Every slot is taken"
@@ -36,12 +36,16 @@ class BotRequest:
     queue_timeout: timedelta = field(default_factory=_default_queue_timeout)
     config: dict[str, Any] = field(default_factory=dict)
     correlation_id: str | None = None
+    client_id: int | None = None
+    # False if the caller knows that the client has no limits, which saves a query.
+    is_limited: bool = True
 
 
 def request_bot(request: BotRequest, *, actor: str) -> Bot:
     """Create the bot and place it: it is returned DEPLOYING, with its `slot`, or QUEUED.
 
-    It never overtakes a waiter with an earlier turn.
+    It never overtakes a waiter that goes before it (pool.sharing.turns). Raises OverQuota if its
+    client has as many bots as it may; then nothing is changed.
     """
     try:
         return _request(request, actor=actor)
@@ -51,8 +55,13 @@ def request_bot(request: BotRequest, *, actor: str) -> Bot:
 
 def _request(request: BotRequest, *, actor: str, has_to_wait: str = "") -> Bot:
     with transaction.atomic():
+        limits = lock_limits(request.client_id) if request.is_limited else None
+        if limits is not None:
+            refuse_one_more_bot(limits)
         bot = _make(request, actor=actor)
         why = has_to_wait or _why_it_has_to_wait(bot) or _place(bot, actor=actor)
+        if why and limits is not None:
+            refuse_one_more_waiter(limits)
         if why:
             queue_bot(bot, reason=why, actor=actor)
             bot.refresh_from_db()
@@ -61,6 +70,7 @@ def _request(request: BotRequest, *, actor: str, has_to_wait: str = "") -> Bot:
 
 def _make(request: BotRequest, *, actor: str) -> Bot:
     bot = Bot.objects.create(
+        client_id=request.client_id,
         correlation_id=request.correlation_id or uuid.uuid4().hex,
         platform=request.platform,
         meeting_url=request.meeting_url,
@@ -85,13 +95,7 @@ def _make(request: BotRequest, *, actor: str) -> Bot:
 def _why_it_has_to_wait(bot: Bot) -> str:
     if current_pause(bot.platform):
         return PLATFORM_PAUSED
-    return OTHERS_FIRST if _is_behind_others(bot) else ""
-
-
-def _is_behind_others(bot: Bot) -> bool:
-    turn = bot.created_at + bot.priority * ageing()
-    waiting = QueueEntry.objects.filter(platform=bot.platform, timeout_at__gt=Now())
-    return waiting.filter(turn__lte=turn).exists()
+    return OTHERS_FIRST if has_others_first(bot) else ""
 
 
 def _place(bot: Bot, *, actor: str) -> str:
@@ -101,7 +105,7 @@ def _place(bot: Bot, *, actor: str) -> str:
         return NO_SLOT
     # Since the first check, a waiter with an earlier turn may have joined and a slot come free.
     # Now that the slot is ours, a second check leaves no gap.
-    if _is_behind_others(bot):
+    if has_others_first(bot):
         raise _WouldOvertake
     bot.slot = slot
     return ""

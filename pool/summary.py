@@ -7,6 +7,7 @@ from django.db.models.functions import Coalesce
 
 from bots.status import Platform
 from core.jobs.ticker import LEASE as TICKER
+from core.lease_waits import waits
 from core.leases import IS_HELD, Lease
 from pool.capacity import paused_pools, pool_size
 from queues.models import QueueEntry
@@ -96,12 +97,14 @@ def _leases() -> list[dict[str, Any]]:
 
 def _contention() -> dict[str, Any]:
     """In total, without the ticker, which holds its lease for as long as it runs."""
-    return Lease.objects.exclude(key=TICKER).aggregate(
+    waited = waits()
+    counts = Lease.objects.exclude(key=TICKER).aggregate(
         waits=Coalesce(Sum("waits"), 0),
         refusals=Coalesce(Sum("refusals"), 0),
         takeovers=Coalesce(Sum("takeovers"), 0),
         longestHold=Max("longest_hold"),
     )
+    return {**counts, "waitP50Seconds": waited.p50, "waitP95Seconds": waited.p95}
 
 
 def _findings() -> list[dict[str, Any]]:

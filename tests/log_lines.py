@@ -8,7 +8,18 @@ from typing import Any
 
 from core.logs import JsonFormatter
 
-OURS = ("api", "botpool", "bots", "coolify", "core", "dashboard", "pool", "queues", "slots")
+OURS = (
+    "api",
+    "botpool",
+    "bots",
+    "coolify",
+    "core",
+    "dashboard",
+    "pool",
+    "queues",
+    "servers",
+    "slots",
+)
 
 
 class _Lines(logging.Handler):

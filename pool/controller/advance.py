@@ -4,7 +4,8 @@ This is all that can happen to a slot on its own:
 
     deploying   wait for image and build place, start, wait for the deployment   (start.py)
     stopping    cancel deployments, stop, confirm that the container is gone     (stop.py)
-    error       cancel what Coolify may still start; the reconciler recovers it  (stop.py)
+    error       cancel what Coolify may still start, pause, stop: a few times    (stop.py)
+    idle        stop a container that still calls, if Docker says that it runs   (containers/)
     any         write the description that Coolify shows                         (descriptions.py)
 
 A worker runs it under the slot's lease: when the slot is woken, and when the last step asked to.
@@ -13,6 +14,7 @@ A worker runs it under the slot's lease: when the slot is woken, and when the la
 import logging
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import CharField, Exists, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 
@@ -20,12 +22,13 @@ from coolify.shared import shared_coolify
 from core.correlation import correlated
 from core.jobs.jobs import ask
 from core.leases import IS_HELD, HeldLease, Lease, LeaseLost
+from pool.controller.containers.gone import check_idle
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.descriptions import describe
 from pool.controller.observe import last_observation
 from pool.controller.places import line_up
 from pool.controller.start import deploy
-from pool.controller.stop import quarantine, stop
+from pool.controller.stop import recover, stop
 from slots.locks import slot_key
 from slots.models import Slot
 from slots.status import SlotStatus
@@ -66,11 +69,12 @@ def advance(context: SlotContext) -> timedelta | None:
         case SlotStatus.STOPPING:
             step = stop(context)
         case SlotStatus.ERROR:
-            step = quarantine(context)
+            step = recover(context)
         case SlotStatus.BUSY:
             line_up()  # its build place is free, and its image is warm
             step = None
         case _:
+            check_idle(context)
             step = None
     if step == AT_ONCE:
         return AT_ONCE
@@ -80,11 +84,12 @@ def advance(context: SlotContext) -> timedelta | None:
 
 
 def sweep_slots() -> list[int]:
-    """Safety net: wake each slot in a transient status whose job is not due, queued or running."""
+    """Safety net: wake each slot with a next step whose job is not due, queued or running."""
     line_up()
+    recovers = Q(status=SlotStatus.ERROR, recovery_attempts__lt=settings.RECOVERY_ATTEMPTS)
     job = Lease.objects.filter(key=Concat(Value("slot:"), Cast(OuterRef("pk"), CharField())))
     alive = job.filter(Q(due_at__isnull=False) | Q(asked_at__isnull=False) | IS_HELD)
-    lost = Slot.objects.filter(~Exists(alive), status__in=TRANSIENT)
+    lost = Slot.objects.filter(Q(status__in=TRANSIENT) | recovers, ~Exists(alive))
     found = list(lost.values_list("pk", flat=True))
     # Asked for, not only announced: a notice may not arrive (PgBouncer).
     ask(slot_key(pk) for pk in found)

@@ -1,20 +1,26 @@
 """A slot's Coolify application: created once, found again after a lost answer, replaced when it
 is gone."""
 
+from datetime import UTC, datetime
+
 from django.conf import settings
 from django.db.models.functions import Now
 
 from bots.models import Bot
 from coolify.client import Coolify
-from coolify.client.errors import CoolifyError, NotFound
+from coolify.client.errors import CoolifyError
 from coolify.client.image import Image
 from coolify.client.resources import Application
+from pool.controller.belief.answers import believed_list, require_gone
 from pool.controller.context import SlotContext
 from slots.description import wanted_description
-from slots.history import note
+from slots.history import log_recreation, note
 from slots.models import Slot, SlotTransition
 from slots.status import ContainerStatus
 
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+# Raise it when `APPLICATION_SETTINGS` of the client change.
+SETTINGS_VERSION = 1
 APPLICATION_GONE = "The application is gone from Coolify"
 
 
@@ -33,15 +39,29 @@ def make_application(context: SlotContext, *, image: str) -> None:
     _remember(context, uuid, image=its_image, description=description)
 
 
-def set_image(context: SlotContext, image: str) -> None:
-    """Make the next start use this image, if the application has a different one."""
+def fit_application(context: SlotContext, image: str) -> None:
+    """Make the next start use this image. An application of an earlier Botpool also gets the
+    settings that a new one has, once."""
     slot = context.slot
-    if slot.image != image:
-        context.lease.check()
-        context.coolify.update_application(slot.coolify_uuid, image=Image.parse(image))
-        with context.lease.fenced():  # a late write would hide a newer image
-            Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid).update(image=image)
-        slot.image = image
+    has_image, has_settings = slot.image == image, slot.settings_version >= SETTINGS_VERSION
+    if has_image and has_settings:
+        return
+    context.lease.check()
+    context.coolify.update_application(
+        slot.coolify_uuid,
+        image=None if has_image else Image.parse(image),
+        settings=not has_settings,
+    )
+    fitted = {"image": image, "settings_version": SETTINGS_VERSION}
+    with context.lease.fenced():  # a late write would hide a newer image
+        Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid).update(**fitted)
+    slot.image, slot.settings_version = image, SETTINGS_VERSION
+
+
+def forget_missing_application(context: SlotContext) -> None:
+    """Coolify says that it has no such application: detach it, if that may be believed."""
+    require_gone(context.coolify, context.slot.coolify_uuid)
+    forget_application(context, reason=APPLICATION_GONE)
 
 
 def forget_application(
@@ -53,7 +73,6 @@ def forget_application(
     """Detach an application that is gone; its uuid stays in the history. What was observed of it
     says nothing about the next one."""
     slot = context.slot
-    require_our_project(context.coolify)
     with context.lease.fenced():
         words = f"{reason} (application {slot.coolify_uuid})"
         note(slot, words, actor=context.actor, kind=kind)
@@ -71,28 +90,16 @@ def forget_application(
     slot.coolify_uuid = slot.image = ""
 
 
-def require_our_project(coolify: Coolify) -> None:
-    """Raise CoolifyError unless Coolify shows us our project. To a token of another team, every
-    application is `not found`: that is no evidence that one is gone."""
-    try:
-        coolify.environments(settings.COOLIFY_PROJECT_UUID)
-    except NotFound as error:
-        raise CoolifyError(
-            "Coolify shows neither the application nor our project. Check that COOLIFY_API_TOKEN "
-            "belongs to the team of COOLIFY_PROJECT_UUID."
-        ) from error
-
-
 def _left_by_a_lost_answer(context: SlotContext) -> str:
     slot = context.slot
     if slot.application_asked_at is None:
         return ""
     environment = our_environment(context.coolify)
-    same_name = [app for app in context.coolify.applications() if app.name == slot.name]
+    same_name = [app for app in believed_list(context.coolify) if app.name == slot.name]
     candidates = [
         app for app in same_name if _may_be_the_lost_one(app, slot, environment=environment)
     ]
-    newest = max(candidates, key=lambda app: app.id or 0, default=None)
+    newest = max(candidates, key=lambda app: app.created_at or LONG_AGO, default=None)
     return newest.uuid if newest else ""
 
 
@@ -139,6 +146,7 @@ def _remember(context: SlotContext, uuid: str, *, image: str, description: str) 
         Slot.objects.filter(pk=slot.pk, coolify_uuid="").update(
             coolify_uuid=uuid,
             image=image,
+            settings_version=SETTINGS_VERSION if image else 0,
             description_written=description,
             application_asked_at=None,
         )
@@ -149,4 +157,6 @@ def _remember(context: SlotContext, uuid: str, *, image: str, description: str) 
             kind=SlotTransition.Kind.APPLICATION_CREATED,
             coolify_uuid=uuid,
         )
+    log_recreation(slot, new_uuid=uuid)
     slot.coolify_uuid, slot.image = uuid, image
+    slot.settings_version = SETTINGS_VERSION if image else 0

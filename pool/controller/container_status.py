@@ -1,6 +1,7 @@
 """A container's status, judged by what Coolify says about its application and deployments."""
 
 from coolify.client.resources import Application
+from pool.controller.belief.answers import status_is_current
 from slots.status import ContainerStatus
 
 _BY_STATE = {
@@ -23,7 +24,7 @@ def container_status(
     """None means unknown: Coolify cannot reach the server, or reports a state that we do not know.
     Unknown is not gone."""
     state = application.status.state
-    if application.server_reachable is False:
+    if not status_is_current(application):
         return None
     if deployment_active:
         return ContainerStatus.DEPLOYING

@@ -2,7 +2,7 @@
 
 from coolify.client import Coolify
 from coolify.client.errors import NotFound
-from pool.controller.applications import require_our_project
+from pool.controller.belief.answers import require_gone
 from pool.steering import cordon_slot, refit_pool
 from slots.deployment import Deployment
 from slots.history import note
@@ -52,4 +52,4 @@ def _delete_application(slot: Slot, coolify: Coolify) -> None:
     try:
         coolify.delete_application(slot.coolify_uuid)
     except NotFound:
-        require_our_project(coolify)  # then it is already deleted in Coolify
+        require_gone(coolify, slot.coolify_uuid)  # then it is already deleted in Coolify

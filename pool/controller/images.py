@@ -11,33 +11,43 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from core.clock import database_now
+from servers.cleanup import trusted_until
 from slots.correlation import as_bot_of
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, WarmImage
+from slots.history import log_deployment
+from slots.models import Slot
+from slots.status import SlotStatus
 
 logger = logging.getLogger(__name__)
 
 # A tag that contains a version or a hash. Any other tag may name a different image tomorrow.
 _PINNED = re.compile(r":[^/:]*(\d+\.\d+|[0-9a-f]{7,})[^/:]*$")
 
+LEADS = "Pulls the image for all deployments that wait for it"
 _SAME_IMAGE = {"image": OuterRef("image"), "server_uuid": OuterRef("server_uuid")}
 
 
 def let_warm_ones_through() -> int:
     """Deployments whose image is on their server stop waiting for it."""
-    return (
+    warm = list(_waiting().filter(_is_warm()).select_related("bot"))
+    to, reason = DeploymentStatus.WAITING_FOR_PLACE, "The image is warm"
+    if not warm:
+        return 0
+    ids = [deployment.pk for deployment in warm]
+    through = (
         _waiting()
-        .filter(_is_warm())
-        .update(
-            status=DeploymentStatus.WAITING_FOR_PLACE,
-            status_since=Now(),
-            reason="The image is warm",
-        )
+        .filter(pk__in=ids)
+        .update(status=to, status_since=Now(), image_at=Now(), reason=reason)
     )
+    for deployment in warm:
+        with as_bot_of(deployment):
+            log_deployment(deployment, to=to, reason=reason)
+    return through
 
 
 def choose_leaders() -> int:
@@ -65,19 +75,15 @@ def lead(deployment: Deployment) -> bool:
                     pulling=True,
                     status=DeploymentStatus.WAITING_FOR_PLACE,
                     status_since=Now(),
-                    reason="Pulls the image for all deployments that wait for it",
+                    image_at=Now(),
+                    reason=LEADS,
                 )
             )
     except IntegrityError:
         return False  # another process has just chosen a leader
     if led:
         with as_bot_of(deployment):
-            logger.info(
-                "[Pool] %s leads the pull of %s on server %s",
-                deployment,
-                deployment.image,
-                deployment.server_uuid,
-            )
+            log_deployment(deployment, to=DeploymentStatus.WAITING_FOR_PLACE, reason=LEADS)
     return bool(led)
 
 
@@ -98,7 +104,9 @@ def note_coolify_end(deployment: Deployment, ended_as: str) -> None:
     if ended_as == CoolifyStatus.FINISHED:
         mark_image_warm(deployment)
     elif ended_as == CoolifyStatus.FAILED:
-        forget_warm_image(deployment)
+        # It may have failed because the image is gone: the next one pulls alone.
+        words = f"A start in {deployment.slot_name} failed"
+        mark_image_cold(deployment.image, deployment.server_uuid, reason=words)
     let_go_of_pull(deployment)
 
 
@@ -108,11 +116,69 @@ def mark_image_warm(deployment: Deployment) -> None:
     A moving tag stays warm only for a time after a leader pulled it, however much it is used: it
     may name a different image by now. A pinned tag stays warm for as long as it is used.
     """
+    now = database_now()
     warm, made = WarmImage.objects.get_or_create(
         image=deployment.image, server_uuid=deployment.server_uuid
     )
-    if not made and (deployment.leader or _PINNED.search(deployment.image)):
-        WarmImage.objects.filter(pk=warm.pk).update(warmed_at=Now())
+    was_pulled = deployment.leader or warm.cold_since is not None
+    pulled = made or was_pulled or _PINNED.search(deployment.image)
+    WarmImage.objects.filter(pk=warm.pk).update(
+        evidence=WarmImage.Evidence.PULL if was_pulled else WarmImage.Evidence.START,
+        confirmed_at=now,
+        trusted_until=trusted_until(
+            now, times=settings.IMAGE_CLEANUP_TIMES, margin=settings.IMAGE_CLEANUP_MARGIN
+        ),
+        cold_since=None,
+        cold_reason="",
+        **({"warmed_at": now} if pulled else {}),
+    )
+
+
+# --- When an image is no longer believed to be there -------------------------------------------
+
+
+def mark_image_cold(image: str, server_uuid: str, *, reason: str) -> bool:
+    """The next deployment pulls it alone, and the others wait; False if it was not warm."""
+    warm = WarmImage.objects.filter(image=image, server_uuid=server_uuid, cold_since__isnull=True)
+    marked = bool(warm.update(cold_since=Now(), cold_reason=reason))
+    if marked:
+        logger.info("[Images] %s on server %s is cold: %s", image, server_uuid, reason)
+    return marked
+
+
+def doubt_images(server_uuid: str) -> int:
+    """A clean-up ran on this server: only images that a running container uses are sure."""
+    on_server = WarmImage.objects.filter(server_uuid=server_uuid, cold_since__isnull=True)
+    return on_server.update(trusted_until=Now())
+
+
+def notice_pulls() -> None:
+    """A start that was thought to find its image, and builds for much longer than that takes, pulls
+    it. It becomes the puller, so that no other start pulls beside it."""
+    since = Now() - settings.UNEXPECTED_PULL_AFTER
+    building = Deployment.objects.filter(
+        status=DeploymentStatus.IN_PROGRESS,
+        pulling=False,
+        queued_in_coolify=False,
+        coolify_ended_at__isnull=True,
+        building_since__lt=since,
+    )
+    for deployment in building.filter(_is_warm(), ~_is_pulled()).order_by("building_since"):
+        reason = f"A start in {deployment.slot_name} takes as long as a pull"
+        if mark_image_cold(deployment.image, deployment.server_uuid, reason=reason):
+            _become_puller(deployment)
+
+
+def _become_puller(deployment: Deployment) -> None:
+    try:
+        with transaction.atomic():
+            still = Deployment.objects.filter(pk=deployment.pk, coolify_ended_at__isnull=True)
+            still.update(leader=True, pulling=True)
+    except IntegrityError:
+        return  # another process has just chosen a leader
+
+
+# --- Pulls of the past -------------------------------------------------------------------------
 
 
 def settle_pulls() -> None:
@@ -149,18 +215,20 @@ def let_go_of_pull(deployment: Deployment) -> None:
     Deployment.objects.filter(pk=deployment.pk, pulling=True).update(pulling=False)
 
 
-def forget_warm_image(deployment: Deployment) -> None:
-    """A deployment failed although its image was thought to be there: the next one pulls alone."""
-    WarmImage.objects.filter(image=deployment.image, server_uuid=deployment.server_uuid).delete()
-
-
 def _waiting() -> QuerySet[Deployment]:
     return Deployment.objects.filter(status=DeploymentStatus.WAITING_FOR_IMAGE)
 
 
 def _is_warm() -> Exists:
-    warmed_at = Now() - settings.IMAGE_WARM_FOR
-    return Exists(WarmImage.objects.filter(warmed_at__gt=warmed_at, **_SAME_IMAGE))
+    """An image that a running container uses is never removed by a clean-up."""
+    in_use = Slot.objects.filter(
+        status=SlotStatus.BUSY, image=OuterRef("image"), server_uuid=OuterRef("server_uuid")
+    )
+    sure = Q(trusted_until__isnull=True) | Q(trusted_until__gt=Now()) | Exists(in_use)
+    warm = WarmImage.objects.filter(
+        sure, warmed_at__gt=Now() - settings.IMAGE_WARM_FOR, cold_since__isnull=True
+    )
+    return Exists(warm.filter(**_SAME_IMAGE))
 
 
 def _is_pulled() -> Exists:

@@ -6,8 +6,8 @@ advance.py decides. It has its own share of the budget.
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -24,8 +24,17 @@ from coolify.client.starts import deployments_by_application
 from coolify.shared import shared_coolify
 from core.clock import database_now
 from core.jobs.jobs import wake
+from pool.controller.belief.answers import (
+    known_applications,
+    review_list,
+    shows_ours,
+    status_is_current,
+)
 from pool.controller.container_status import container_status
+from pool.controller.containers.ends import a_start_has_ended
 from pool.controller.observation_times import observation_is_due
+from pool.servers.states import refresh_servers
+from servers.reports import note_reachability
 from slots.deployment import Deployment, DeploymentStatus, Watch
 from slots.locks import wake_slots
 from slots.models import Slot
@@ -34,6 +43,7 @@ from slots.status import SlotStatus
 logger = logging.getLogger(__name__)
 
 JOB = "observe"
+OUT_OF_TURN = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,10 @@ class Snapshot:
     applications: dict[str, Application]
     active_by_application: dict[str, list[CoolifyDeployment]]
     active: dict[str, CoolifyDeployment]
+    # The slots' names by the applications that they had before the first call.
+    known: dict[str, str] = field(default_factory=dict)
+    # Too much is missing: what is not listed may exist all the same.
+    is_doubted: bool = False
 
     def is_deploying(self, coolify_uuid: str) -> bool:
         return bool(self.active_by_application.get(coolify_uuid))
@@ -54,18 +68,24 @@ class Snapshot:
 
 def observe_if_due() -> None:
     """Periodic work: observe Coolify if that is due or was asked for."""
-    watch = Watch.objects.first()
+    watch, now = Watch.objects.first(), database_now()
     last = watch.looked_at if watch else None
     wanted_at = watch.wanted_at if watch else None
-    is_wanted = wanted_at is not None and (last is None or wanted_at > last)
-    if is_wanted or observation_is_due(now=database_now(), last=last):
+    is_wanted = wanted_at is not None and wanted_at <= now and (last is None or wanted_at > last)
+    is_due = is_wanted or observation_is_due(now=now, last=last)
+    if is_due or a_start_has_ended(shared_coolify(), now=now, looked_at=last):
         observe(shared_coolify())
 
 
 def observe_soon() -> None:
-    """Observe now, however recent the last observation is: something has changed in Coolify."""
-    Watch.objects.update_or_create(pk=True, defaults={"wanted_at": Now()})
-    wake([JOB])
+    """Something has changed in Coolify: observe, however recent the last observation is, but at
+    most once in OUT_OF_TURN. What comes in between waits for the end of that time, together."""
+    Watch.objects.get_or_create(pk=True)
+    rested = Q(wanted_at__isnull=True) | Q(wanted_at__lte=Now() - OUT_OF_TURN)
+    if Watch.objects.filter(rested).update(wanted_at=Now()):
+        wake([JOB])
+    else:
+        Watch.objects.filter(wanted_at__lte=Now()).update(wanted_at=F("wanted_at") + OUT_OF_TURN)
 
 
 def last_observation() -> datetime | None:
@@ -78,7 +98,11 @@ def last_observation() -> datetime | None:
 
 
 def observe(coolify: Coolify) -> Snapshot | None:
-    """Observe now and store the snapshot. None if Coolify could not be read."""
+    """Observe now and store the snapshot. None if Coolify could not be read.
+
+    A list that lacks too much and shows none of our applications is not stored: it may be the list
+    of another team. If it shows some, those are stored, and the others as missing.
+    """
     try:
         snapshot = take_snapshot(coolify)
     except BudgetExhausted as error:
@@ -87,13 +111,18 @@ def observe(coolify: Coolify) -> Snapshot | None:
     except CoolifyError as error:
         _note_failure(error)
         return None
-    _store(snapshot)
+    doubt = review_list(known=snapshot.known, listed=snapshot.applications)
+    if doubt is None or shows_ours(snapshot.known, snapshot.applications):
+        _store(snapshot)
+    else:
+        _note_failure(doubt.error)
     return snapshot
 
 
 def take_snapshot(coolify: Coolify) -> Snapshot:
     """Deployments first: one that ends between the two calls still counts as active."""
     began_at = database_now()
+    known = known_applications()
     deployments = coolify.deployments(observing=True)
     applications = coolify.applications(observing=True)
     return Snapshot(
@@ -103,6 +132,7 @@ def take_snapshot(coolify: Coolify) -> Snapshot:
             applications=applications, deployments=[d for d in deployments if d.is_active]
         ),
         active={d.uuid: d for d in deployments if d.is_active},
+        known=known,
     )
 
 
@@ -127,10 +157,14 @@ def _store(snapshot: Snapshot) -> None:
     Watch.objects.get_or_create(pk=True)
     Watch.objects.filter(Q(looked_at__isnull=True) | Q(looked_at__lt=at)).update(looked_at=at)
     changed = [slot.pk for slot in _slots() if _store_on_slot(slot, snapshot)]
+    reachability_changed = False
     with transaction.atomic():
         if _is_newest(snapshot):
             _store_on_deployments(snapshot)
             Watch.objects.update(observed_at=at, failing_since=None, error="")
+            reachability_changed = note_reachability(_reachable_servers(snapshot), at=at)
+    if reachability_changed:
+        refresh_servers()
     wake_slots({*changed, *_slots_that_wait_for_it()})
 
 
@@ -164,7 +198,7 @@ def _seen(slot: Slot, snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
     yield "application_missing", application is None
     if application is None:
         return
-    yield "server_unreachable", application.server_reachable is False
+    yield "server_unreachable", not status_is_current(application)
     yield "application_state", application.status.state[:30]
     last = getattr(slot, "last_deployment", None)
     status = container_status(
@@ -199,6 +233,15 @@ def _store_on_deployments(snapshot: Snapshot) -> None:
         ),
         reason="Waiting in Coolify's own queue",
     )
+
+
+def _reachable_servers(snapshot: Snapshot) -> dict[str, bool]:
+    """Servers that Coolify can reach, or not, as each of their applications says."""
+    return {
+        app.server_uuid: app.server_reachable
+        for app in snapshot.applications.values()
+        if app.server_uuid and app.server_reachable is not None
+    }
 
 
 def _slots_that_wait_for_it() -> Iterable[int]:

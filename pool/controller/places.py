@@ -8,22 +8,28 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from coolify.server_limits import concurrent_deployments, queue_limits
 from core.locks import advisory_lock
 from pool.controller.images import (
     choose_leaders,
     let_warm_ones_through,
     note_who_waits,
+    notice_pulls,
     settle_pulls,
 )
 from pool.lock_names import BUILD_PLACES
+from servers.health import IN_SERVICE
+from servers.limits import concurrent_deployments, queue_limits
+from servers.models import Server
+from slots.correlation import as_bot_of
 from slots.deployment import UNDER_WAY, Deployment, DeploymentStatus
+from slots.history import log_deployment
 from slots.locks import wake_slots
 
 
 def line_up() -> list[int]:
     """Give images and build places to the deployments whose turn it is, and wake their slots."""
     settle_pulls()
+    notice_pulls()
     let_warm_ones_through()
     choose_leaders()
     note_who_waits()
@@ -53,25 +59,28 @@ def _give_places(server: str, *, limit: int) -> list[int]:
         on_server = Deployment.objects.filter(server_uuid=server)
         building = on_server.filter(status__in=UNDER_WAY, coolify_ended_at__isnull=True).count()
         front = _waiting().filter(server_uuid=server).order_by("turn", "id")
-        chosen = front[: max(0, limit - building)]
+        chosen = front.select_related("bot")[: max(0, limit - building)]
         return [each.slot_id for each in chosen if _give_place(each)]
 
 
 def _give_place(deployment: Deployment) -> bool:
     """False if it no longer waits: its bot may have been cancelled."""
-    return bool(
-        _waiting()
-        .filter(pk=deployment.pk)
-        .update(
-            status=DeploymentStatus.STARTING,
-            status_since=Now(),
-            deadline=Now() + settings.DEPLOY_TIMEOUT,
-            reason="Has a build place",
-        )
+    to, reason = DeploymentStatus.STARTING, "Has a build place"
+    deadline = Now() + settings.DEPLOY_TIMEOUT
+    this = _waiting().filter(pk=deployment.pk)
+    given = this.update(
+        status=to, status_since=Now(), place_at=Now(), deadline=deadline, reason=reason
     )
+    if given:
+        with as_bot_of(deployment):
+            log_deployment(deployment, to=to, reason=reason)
+    return bool(given)
 
 
 def _waiting() -> QuerySet[Deployment]:
-    """One that is too late is left to its own slot, which gives up."""
+    """One that is too late is left to its own slot, which gives up; one on a server that is out of
+    service, too: its bot is placed elsewhere."""
+    out_of_service = Server.objects.exclude(state__in=IN_SERVICE).values("uuid")
     waiting = Deployment.objects.filter(status=DeploymentStatus.WAITING_FOR_PLACE)
+    waiting = waiting.exclude(server_uuid__in=out_of_service)
     return waiting.exclude(next_try_at__gt=Now()).exclude(deadline__lte=Now())

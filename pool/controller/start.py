@@ -15,17 +15,20 @@ from coolify.client.errors import BudgetExhausted, CoolifyError, NotAccepted, No
 from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from core.clock import database_now, on_this_hosts_clock
 from pool.controller.applications import (
-    forget_application,
+    APPLICATION_GONE,
+    fit_application,
+    forget_missing_application,
     make_application,
-    require_our_project,
-    set_image,
 )
+from pool.controller.belief.answers import require_gone, require_no_deployment
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.images import note_coolify_end
 from pool.controller.places import line_up
 from pool.controller.verdict import Evidence, Verdict, judge
 from pool.lifecycle import handle_slot_error, mark_slot_running, release_bot_from_slot
+from pool.servers.starts import leave_lost_server
 from slots.deployment import ACTIVE, WAITING, Deployment, DeploymentStatus
+from slots.history import log_deployment
 from slots.models import Slot
 from slots.status import ContainerStatus, SlotStatus
 from slots.tokens import make_bot_token
@@ -47,6 +50,14 @@ def deploy(context: SlotContext) -> timedelta | None:
             reason = "The slot is deploying, but no deployment is recorded"
             _fail(context, reason, FailureCause.INCONSISTENT)
         return AT_ONCE
+    leaves = leave_lost_server(context.slot, deployment, actor=context.actor)
+    if leaves == AT_ONCE:
+        return AT_ONCE
+    step = _next_step(context, deployment)
+    return min(step, leaves) if leaves is not None else step
+
+
+def _next_step(context: SlotContext, deployment: Deployment) -> timedelta:
     if deployment.status in WAITING:
         return _wait_for_turn(context, deployment)
     if deployment.status == DeploymentStatus.STARTING:
@@ -114,11 +125,21 @@ def _start_in_time(context: SlotContext, deployment: Deployment) -> timedelta:
     except _NoLongerWanted:
         logger.info("[Pool] %s: not started, its bot has left", deployment)
     except CoolifyError as error:
-        _try_again_later(context, deployment, error)
+        _try_again_later(context, deployment, _believed(context, error))
     else:
         with context.lease.fenced():
             _accept(deployment, uuid)
     return AT_ONCE
+
+
+def _believed(context: SlotContext, error: CoolifyError) -> CoolifyError:
+    """The error itself, or why it may not be believed."""
+    if isinstance(error, NotFound):
+        try:
+            require_gone(context.coolify, context.slot.coolify_uuid)
+        except CoolifyError as doubt:
+            return doubt
+    return error
 
 
 class _NoLongerWanted(Exception):
@@ -162,16 +183,16 @@ def _write_environment(context: SlotContext, deployment: Deployment) -> None:
             _prepare_application(context, deployment)
             return
         except NotFound:
-            forget_application(context, reason="The application is gone from Coolify")
+            forget_missing_application(context)
     make_application(context, image=deployment.image)
     _prepare_application(context, deployment)
 
 
 def _prepare_application(context: SlotContext, deployment: Deployment) -> None:
-    set_image(context, deployment.image)
+    fit_application(context, deployment.image)
     context.lease.check()
     variables = container_environment(context.slot, deployment.bot)
-    context.coolify.set_envs(context.slot.coolify_uuid, variables)
+    context.coolify.set_envs(context.slot.coolify_uuid, variables, secret=[BOT_DATA])
 
 
 def container_environment(slot: Slot, bot: Bot) -> dict[str, str]:
@@ -191,14 +212,12 @@ def container_environment(slot: Slot, bot: Bot) -> dict[str, str]:
 
 def _accept(deployment: Deployment, uuid: str) -> None:
     """Coolify accepted the start. That is only a promise until the deployment is observed."""
-    Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.STARTING).update(
-        status=DeploymentStatus.IN_PROGRESS,
-        status_since=Now(),
-        deployment_uuid=uuid,
-        next_try_at=None,
-        reason="Start accepted by Coolify",
-    )
-    logger.info("[Pool] %s: start accepted as %s", deployment, uuid)
+    to, reason = DeploymentStatus.IN_PROGRESS, "Start accepted by Coolify"
+    starting = Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.STARTING)
+    if starting.update(
+        status=to, status_since=Now(), deployment_uuid=uuid, next_try_at=None, reason=reason
+    ):
+        log_deployment(deployment, to=to, reason=reason, uuid=uuid)
 
 
 def _try_again_later(context: SlotContext, deployment: Deployment, error: CoolifyError) -> None:
@@ -290,12 +309,19 @@ def _ask_how_it_ended(context: SlotContext, deployment: Deployment) -> timedelta
     try:
         found = context.coolify.deployment(deployment.deployment_uuid)
     except NotFound:
-        require_our_project(context.coolify)
-        _was_never_accepted(deployment)
-        return AT_ONCE
+        return _ask_whether_it_was_made(context, deployment)
     if not found.is_ended:
         return CHECK_DEPLOYMENT_AGAIN  # the next observation wakes it sooner
     note_coolify_end(deployment, found.status)
+    return AT_ONCE
+
+
+def _ask_whether_it_was_made(context: SlotContext, deployment: Deployment) -> timedelta:
+    try:
+        require_no_deployment(context.coolify, context.slot.coolify_uuid)
+    except NotFound:
+        return _application_is_gone(context, deployment)
+    _was_never_accepted(deployment)
     return AT_ONCE
 
 
@@ -306,33 +332,38 @@ def _was_never_accepted(deployment: Deployment) -> None:
     # longer than a deployment may take.
     give_up_at = F("created_at") + deployment.bot.queue_timeout
     last_try_at = give_up_at + settings.DEPLOY_TIMEOUT
-    Deployment.objects.filter(
+    to = DeploymentStatus.WAITING_FOR_PLACE
+    reason = "Coolify accepted the start but made no deployment: its queue was full"
+    if Deployment.objects.filter(
         pk=deployment.pk,
         status=DeploymentStatus.IN_PROGRESS,
         deployment_uuid=deployment.deployment_uuid,
     ).update(
-        status=DeploymentStatus.WAITING_FOR_PLACE,
+        status=to,
         status_since=Now(),
         deployment_uuid="",
         start_asked_at=None,
         building_since=None,
         deadline=Greatest(give_up_at, Least(Now() + 2 * pause, last_try_at)),
         next_try_at=Now() + pause,
-        reason="Coolify accepted the start but made no deployment: its queue was full",
-    )
-    logger.info("[Pool] %s: Coolify's queue was full, the start is tried again later", deployment)
+        reason=reason,
+    ):
+        log_deployment(deployment, to=to, reason=reason)
 
 
 def _ask_for_application(context: SlotContext, deployment: Deployment) -> timedelta:
     try:
         context.coolify.application(context.slot.coolify_uuid)
     except NotFound:
-        require_our_project(context.coolify)
-        note_coolify_end(deployment, "application gone")
-        reason = "The application is gone from Coolify"
-        _fail(context, reason, FailureCause.APPLICATION_GONE, recreate=True)
-        return AT_ONCE
+        return _application_is_gone(context, deployment)
     return CHECK_DEPLOYMENT_AGAIN
+
+
+def _application_is_gone(context: SlotContext, deployment: Deployment) -> timedelta:
+    require_gone(context.coolify, context.slot.coolify_uuid)
+    note_coolify_end(deployment, "application gone")
+    _fail(context, APPLICATION_GONE, FailureCause.APPLICATION_GONE, recreate=True)
+    return AT_ONCE
 
 
 def _fail(

@@ -1,11 +1,11 @@
-"""From `stopping` to `idle`: cancel, stop, and confirm that the container is gone.
+"""From `stopping` to `idle`: cancel, stop, and confirm that the container is gone. The way out of
+`error` leads through it.
 
 Coolify only queues a stop, gives it no id, and removes whatever container exists when the stop
 runs. So a slot must not be given away before its stop is done.
 """
 
 import logging
-from contextlib import suppress
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -15,11 +15,13 @@ from django.db.models.functions import Now
 from bots.status import FailureCause
 from coolify.client.errors import BudgetExhausted, CoolifyError, NotAccepted, NotFound
 from core.clock import database_now, on_this_hosts_clock
-from pool.controller.applications import APPLICATION_GONE, forget_application
+from pool.controller.applications import forget_application, forget_missing_application
+from pool.controller.belief.answers import require_gone, require_no_deployment
+from pool.controller.containers.gone import UP, is_gone, still_runs
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.images import note_coolify_end
 from pool.controller.places import line_up
-from pool.lifecycle import confirm_slot_stopped, handle_slot_error
+from pool.lifecycle import confirm_slot_stopped, handle_slot_error, recover_slot, recovers_at
 from slots.deployment import Deployment
 from slots.models import Slot, SlotTransition
 from slots.status import ContainerStatus, SlotStatus
@@ -30,8 +32,6 @@ PAUSES_AFTER_ERROR = timedelta(seconds=5), timedelta(minutes=1)
 # Safety net: an observation wakes the slot sooner.
 CHECK_AGAIN = timedelta(seconds=30)
 STOPPED = (ContainerStatus.STOPPED, ContainerStatus.FAILED, ContainerStatus.IDLE)
-EXITED = ("exited", "stopped")
-UP = (ContainerStatus.RUNNING, ContainerStatus.CRASHING)
 
 
 def stop(context: SlotContext) -> timedelta | None:
@@ -55,7 +55,28 @@ def stop(context: SlotContext) -> timedelta | None:
     return CHECK_AGAIN
 
 
-def quarantine(context: SlotContext) -> timedelta | None:
+def recover(context: SlotContext) -> timedelta | None:
+    """A slot in `error`: cancel what Coolify may still start, and stop it when its pause is over.
+
+    The first attempt only stops it; the next ones also replace its application.
+    """
+    slot = context.slot
+    due = recovers_at(slot)
+    left = due - database_now() if due is not None else None
+    if slot.server_unreachable and left is not None:
+        left = max(left, CHECK_AGAIN)  # nothing can be stopped there: the attempt would be lost
+    if left is not None and left <= timedelta():
+        reason = f"Attempt {slot.recovery_attempts + 1} to recover from: {slot.error}"
+        with context.lease.fenced():
+            recover_slot(
+                slot, reason=reason, actor=context.actor, recreate=slot.recovery_attempts > 0
+            )
+        return AT_ONCE
+    again = _quarantine(context)
+    return min((each for each in (left, again) if each is not None), default=None)
+
+
+def _quarantine(context: SlotContext) -> timedelta | None:
     """Cancel what Coolify may still start for a slot in `error`: no container comes up late, and
     another deployment may pull its image."""
     slot = context.slot
@@ -105,22 +126,24 @@ def _bring_down(context: SlotContext) -> bool:
         if slot.stop_attempts == 0:
             _ask_to_stop(context)
             return False
-        if _is_gone(context):
+        if is_gone(context):
             return True
-        if _still_runs(context):
+        if still_runs(context):
             _ask_to_stop(context)
         return False
     except NotFound:
-        forget_application(context, reason=APPLICATION_GONE)
+        forget_missing_application(context)
         _end_those_without_application(slot)
         return True
 
 
 def _may_run(slot: Slot) -> bool:
-    """Whether a container may run. None does without an application, or if the slot was stopped
-    before its start was sent. In doubt, True."""
+    """Whether a container may run. None does without an application, in a slot that was idle and is
+    to be replaced, or if the slot was stopped before its start was sent. In doubt, True."""
     if not slot.coolify_uuid:
         return False
+    if slot.recreate and slot.previous_status == SlotStatus.IDLE:
+        return slot.container_status not in STOPPED
     last = Deployment.objects.filter(slot=slot).order_by("-id").first()
     never_asked = last is not None and last.start_asked_at is None
     return not (never_asked and slot.previous_status == SlotStatus.DEPLOYING)
@@ -166,6 +189,7 @@ def _cancel(context: SlotContext, deployment: Deployment) -> str:
     except NotFound as error:
         if error.thing == "application":
             raise
+        require_no_deployment(coolify, context.slot.coolify_uuid)
         return "never accepted"
 
 
@@ -177,6 +201,8 @@ def _ask_to_stop(context: SlotContext) -> None:
         stop_asked_at=database_now(),
         stop_attempts=F("stop_attempts") + 1,
         stopped_while_running=slot.stopped_while_running or _was_running(slot),
+        docker_asked_at=None,
+        stop_refused_at=None,
     )
 
 
@@ -191,44 +217,16 @@ def _was_running(slot: Slot) -> bool:
     return slot.container_status in UP
 
 
-# --- Is it gone? ------------------------------------------------------------------------------
-
-
-def _is_gone(context: SlotContext) -> bool:
-    """Judged by the last observation, which must have begun after the stop was sent."""
-    slot, observed_at = context.slot, context.observed_at
-    if observed_at is None or slot.stop_asked_at is None or observed_at <= slot.stop_asked_at:
-        return False
-    if slot.application_missing:
-        context.coolify.application(slot.coolify_uuid)  # NotFound, if it is really gone
-        return False
-    if slot.server_unreachable or slot.container_status == ContainerStatus.DEPLOYING:
-        return False
-    if slot.application_state not in EXITED:
-        return False
-    # A container that was running and is now observed exited has stopped. If it was not observed
-    # running, `exited` may be out of date: it has to last for longer than statuses can lag.
-    needed = timedelta() if slot.stopped_while_running else settings.STOP_CONFIRM_AFTER
-    return observed_at - slot.stop_asked_at >= needed
-
-
-def _still_runs(context: SlotContext) -> bool:
-    """A stop is repeated only if an observation well after it shows the container running."""
-    slot, observed_at = context.slot, context.observed_at
-    if observed_at is None or slot.stop_asked_at is None:
-        return False
-    late = observed_at - slot.stop_asked_at > settings.STOP_RETRY_AFTER
-    return late and not slot.server_unreachable and slot.container_status in UP
-
-
 def _delete_application(context: SlotContext) -> None:
     """The next start creates a new one."""
     slot = context.slot
     if not slot.coolify_uuid:
         return
     context.lease.check()
-    with suppress(NotFound):
+    try:
         context.coolify.delete_application(slot.coolify_uuid)
+    except NotFound:
+        require_gone(context.coolify, slot.coolify_uuid)
     forget_application(
         context,
         reason="Application deleted; the next start creates a new one",

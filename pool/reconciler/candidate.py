@@ -8,7 +8,6 @@ from typing import Any
 from bots.models import Bot
 from slots.finding import FindingKind
 from slots.models import Slot
-from slots.status import SlotStatus
 
 ACTOR = "reconciler"
 
@@ -24,6 +23,14 @@ class RepairResult:
 Repair = Callable[[], RepairResult]
 
 
+@dataclass(frozen=True)
+class Proof:
+    """Makes a shorter time enough: so long, counted from `since`."""
+
+    since: datetime
+    lasting: timedelta
+
+
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
     kind: FindingKind
@@ -32,13 +39,17 @@ class Candidate:
     slot: Slot | None = None
     bot: Bot | None = None
     application: str = ""  # the uuid of an application without a slot
+    batch: str = ""  # a batch of repairs that are held back
     name: str = ""
     # What to do about it, and how. None: it is only reported.
     decision: str = ""
     repair: Repair | None = None
+    # Why it is repaired only if an operator approves it; empty if it needs no approval.
+    held_back: str = ""
     # How long it must last without a break, and in how many passes, before it is repaired.
     lasting: timedelta = timedelta()
     times: int = 1
+    proof: Proof | None = None
     # When the bot last proved it wrong: its time counts from then.
     contradicted_at: datetime | None = None
 
@@ -48,6 +59,8 @@ class Candidate:
             return f"slot:{self.slot.pk}"
         if self.bot is not None:
             return f"bot:{self.bot.pk}"
+        if self.batch:
+            return f"batch:{self.batch}"
         return f"application:{self.application}" if self.application else "pool"
 
     @property
@@ -59,7 +72,7 @@ class Candidate:
         return self.slot.epoch if self.slot is not None else 0
 
     @property
-    def touches_meeting(self) -> bool:
-        """Whether its repair could end a running meeting. A slot that only deploys has none."""
-        busy = self.slot is not None and self.slot.status == SlotStatus.BUSY
-        return busy and self.kind != FindingKind.DESCRIPTION_DIFFERS
+    def platform(self) -> str:
+        if self.slot is not None:
+            return self.slot.platform
+        return self.bot.platform if self.bot is not None else ""

@@ -18,10 +18,11 @@ from coolify.shared import shared_coolify
 from core.clock import database_now
 from core.leases import LeaseNotAcquired, holding_lease
 from pool.controller.applications import our_environment
+from pool.controller.belief.answers import is_too_many, review
 from pool.controller.observe import Snapshot, observe
 from pool.reconciler.findings import Found, compare_with_earlier, record_repair, remember
 from pool.reconciler.orphans import KINDS, has_our_name, unknown_applications
-from pool.reconciler.reconcile import LEASE, is_too_many, too_many_missing
+from pool.reconciler.reconcile import LEASE
 from slots.finding import Finding
 from slots.locks import with_status_lock
 from slots.models import Slot
@@ -52,8 +53,11 @@ def cleanup_orphaned_slots(*, dry_run: bool = False) -> Cleanup:
 def _clean_up(coolify: Coolify, *, dry_run: bool) -> Cleanup:
     cleanup = Cleanup(dry_run=dry_run)
     snapshot = observe(coolify)
-    if snapshot is None or too_many_missing(snapshot):
-        cleanup.stopped = "Coolify's list could not be read, or lacks our applications"
+    if snapshot is None:
+        cleanup.stopped = "Coolify's list could not be read"
+        return cleanup
+    if doubt := review(coolify, known=snapshot.known, listed=snapshot.applications):
+        cleanup.stopped = doubt.reason
         return cleanup
     found = compare_with_earlier(unknown_applications(snapshot), at=database_now())
     if not dry_run:

@@ -15,9 +15,11 @@ from bots.status import FailureCause
 from coolify.client import Coolify
 from coolify.client.errors import CoolifyError
 from coolify.client.resources import Application
+from pool.controller.applications import APPLICATION_GONE
+from pool.controller.belief.answers import status_is_current
 from pool.controller.observe import Snapshot
 from pool.reconciler import repairs
-from pool.reconciler.candidate import Candidate, RepairResult
+from pool.reconciler.candidate import Candidate, Proof, RepairResult
 from pool.reconciler.hearing import explicable_silence
 from pool.reconciler.heartbeats import last_sign_of_life
 from slots.finding import Finding, FindingKind
@@ -26,10 +28,10 @@ from slots.status import SlotStatus
 
 KINDS = (
     FindingKind.CONTAINER_GONE,
+    FindingKind.CRASH_LOOP,
     FindingKind.CONTAINER_LEFT,
     FindingKind.APPLICATION_GONE,
     FindingKind.STUCK_STOPPING,
-    FindingKind.SLOT_IN_ERROR,
     FindingKind.DESCRIPTION_DIFFERS,
 )
 TIMES = 2
@@ -43,16 +45,28 @@ def wrong_containers(
     questions = 0
     for slot in Slot.objects.select_related("assigned_bot").order_by("platform", "number"):
         application = snapshot.applications.get(slot.coolify_uuid)
+        if _is_in_doubt(slot, snapshot):
+            yield from _doubtful_application(slot, coolify)
+            continue
         if slot.coolify_uuid and application is None and questions < MOST_QUESTIONS:
             questions += 1
-            yield from _missing_application(slot, snapshot, coolify, hearing_since=hearing_since)
+            yield from _missing_application(slot, coolify, hearing_since=hearing_since)
         elif application is not None:
             yield from _wrong_container(
                 slot, application, snapshot, coolify, hearing_since=hearing_since
             )
             yield from _other_description(slot, application)
         yield from _stuck_in_stopping(slot, snapshot)
-        yield from _in_error(slot, snapshot)
+
+
+def slots_in_doubt(snapshot: Snapshot) -> list[int]:
+    """The slots that nothing can be said of: too many applications are missing to believe it."""
+    return [slot.pk for slot in Slot.objects.all() if _is_in_doubt(slot, snapshot)]
+
+
+def _is_in_doubt(slot: Slot, snapshot: Snapshot) -> bool:
+    is_missing = slot.coolify_uuid and slot.coolify_uuid not in snapshot.applications
+    return snapshot.is_doubted and bool(is_missing)
 
 
 def _wrong_container(
@@ -63,18 +77,21 @@ def _wrong_container(
     *,
     hearing_since: datetime | None,
 ) -> Iterator[Candidate]:
-    if application.server_reachable is False:
-        return  # its statuses are out of date
+    if not status_is_current(application):
+        return
     deploys = snapshot.is_deploying(slot.coolify_uuid)
     if slot.status == SlotStatus.BUSY and _is_down(application) and not deploys:
         yield _container_gone(
             slot,
             f"the container is {application.status}",
             evidence=_of(application),
-            snapshot=snapshot,
             coolify=coolify,
             hearing_since=hearing_since,
         )
+    # A count from before may be that of the last bot's container.
+    is_its_own = snapshot.began_at > slot.status_since
+    if slot.status == SlotStatus.BUSY and _crashes_on(application) and is_its_own and not deploys:
+        yield _crash_loop(slot, application)
     if slot.status == SlotStatus.IDLE and (deploys or _is_up(application)):
         yield _container_left(slot, application, coolify, deploys=deploys)
 
@@ -87,13 +104,13 @@ def _container_gone(
     seen: str,
     *,
     evidence: dict[str, object],
-    snapshot: Snapshot,
     coolify: Coolify,
     hearing_since: datetime | None,
 ) -> Candidate:
     bot = slot.assigned_bot
     assert bot is not None
     reason = f"Container gone: {seen}, {_last_heard(bot)}"
+    enough = max(settings.CONTAINER_EVIDENCE, explicable_silence())
     return Candidate(
         kind=FindingKind.CONTAINER_GONE,
         slot=slot,
@@ -108,10 +125,12 @@ def _container_gone(
             heard_at=bot.last_heartbeat_at,
             still=lambda: _is_still_gone(slot, coolify),
         ),
-        lasting=max(settings.CONTAINER_EVIDENCE, explicable_silence()),
+        # Silence while bots could be heard makes a shorter time enough. It is not needed: workers
+        # may not reach the address at which bots call.
+        lasting=max(settings.HEARTBEAT_TIMEOUT, enough),
+        proof=Proof(hearing_since, enough) if hearing_since is not None else None,
         times=TIMES,
-        # While Botpool could not hear the bot, its silence proves nothing.
-        contradicted_at=max(last_sign_of_life(slot, bot), hearing_since or snapshot.began_at),
+        contradicted_at=last_sign_of_life(slot, bot),
     )
 
 
@@ -119,12 +138,38 @@ def _is_still_gone(slot: Slot, coolify: Coolify) -> bool:
     application = repairs.read_application(slot, coolify)
     if application is None:
         return True
-    return application.server_reachable is not False and _is_down(application)
+    return status_is_current(application) and _is_down(application)
 
 
 def _last_heard(bot: Bot) -> str:
     heard = bot.last_heartbeat_at
     return f"last heartbeat {heard:%Y-%m-%dT%H:%M:%SZ}" if heard else "no heartbeat so far"
+
+
+# --- A container that crashes again and again -------------------------------------------------
+
+
+def _crash_loop(slot: Slot, application: Application) -> Candidate:
+    """Docker starts it again each time, and it calls in between: it is neither gone nor silent."""
+    reason = (
+        f"The container has crashed {application.restart_count} times since its start "
+        "(MAX_CONTAINER_RESTARTS)"
+    )
+    return Candidate(
+        kind=FindingKind.CRASH_LOOP,
+        slot=slot,
+        reason=reason,
+        evidence=_of(application),
+        decision="Fail the bot and release the slot",
+        repair=partial(
+            repairs.release_running, slot, reason=reason, cause=FailureCause.CONTAINER_FAILED
+        ),
+        times=TIMES,
+    )
+
+
+def _crashes_on(application: Application) -> bool:
+    return (application.restart_count or 0) >= settings.MAX_CONTAINER_RESTARTS
 
 
 # --- A container in an idle slot -------------------------------------------------------------
@@ -164,7 +209,7 @@ def _is_still_up(slot: Slot, coolify: Coolify) -> bool:
 
 
 def _missing_application(
-    slot: Slot, snapshot: Snapshot, coolify: Coolify, *, hearing_since: datetime | None
+    slot: Slot, coolify: Coolify, *, hearing_since: datetime | None
 ) -> Iterator[Candidate]:
     """Its absence from a list proves nothing, so ask. Starts and stops find out by themselves."""
     if slot.status not in (SlotStatus.IDLE, SlotStatus.BUSY):
@@ -180,21 +225,35 @@ def _missing_application(
             slot,
             "Coolify has no such application",
             evidence=evidence,
-            snapshot=snapshot,
             coolify=coolify,
             hearing_since=hearing_since,
         )
     else:
-        reason = "The application is gone from Coolify"
         yield Candidate(
             kind=FindingKind.APPLICATION_GONE,
             slot=slot,
-            reason=reason,
+            reason=APPLICATION_GONE,
             evidence=evidence,
             decision="Forget the application; the next start creates a new one",
-            repair=partial(repairs.forget, slot, reason=reason, coolify=coolify),
+            repair=partial(repairs.forget, slot, reason=APPLICATION_GONE, coolify=coolify),
             times=TIMES,
         )
+
+
+def _doubtful_application(slot: Slot, coolify: Coolify) -> Iterator[Candidate]:
+    """Too many are missing to believe it: an operator has to say that they are gone."""
+    if slot.status not in (SlotStatus.IDLE, SlotStatus.STOPPING, SlotStatus.ERROR):
+        return
+    yield Candidate(
+        kind=FindingKind.APPLICATION_GONE,
+        slot=slot,
+        reason="Coolify does not list the application",
+        evidence={"application": slot.coolify_uuid, "slotStatus": slot.status},
+        decision="Forget the application; the next start creates a new one",
+        repair=partial(repairs.forget, slot, reason=APPLICATION_GONE, coolify=coolify, sure=True),
+        held_back="Coolify's list lacks too many applications to be believed",
+        times=TIMES,
+    )
 
 
 # --- Slots that do not come free -------------------------------------------------------------
@@ -216,28 +275,6 @@ def _stuck_in_stopping(slot: Slot, snapshot: Snapshot) -> Iterator[Candidate]:
         repair=partial(repairs.give_to_operator, slot, reason=reason),
         lasting=half,
         times=TIMES,
-    )
-
-
-def _in_error(slot: Slot, snapshot: Snapshot) -> Iterator[Candidate]:
-    if slot.status != SlotStatus.ERROR:
-        return
-    attempts = slot.recovery_attempts
-    tries_left = attempts < settings.RECOVERY_ATTEMPTS
-    pause = settings.RECOVERY_PAUSE * 4 ** min(attempts, 10)
-    reason = f"Attempt {attempts + 1} to recover from: {slot.error}"
-    due = tries_left and snapshot.began_at - slot.status_since > pause
-    # The first attempt only stops it; the next ones also replace the application.
-    repair = partial(repairs.recover, slot, reason=reason, recreate=attempts > 0)
-    yield Candidate(
-        kind=FindingKind.SLOT_IN_ERROR,
-        slot=slot,
-        reason=slot.error,
-        evidence={"since": _iso(slot.status_since), "recoveryAttempts": attempts},
-        decision=f"Recover it after {pause.total_seconds():g} s in error"
-        if tries_left
-        else "Wait for an operator",
-        repair=repair if due else None,
     )
 
 

@@ -13,6 +13,10 @@ from slots.finding import Finding, FindingKind
 NO_LONGER_SEEN = "No longer seen"
 # After more missed passes than this, a finding counts from the start again.
 MISSED_PASSES = 4
+# What a pass notes on a finding that it has seen before.
+NOTED = (
+    "reason", "evidence", "decision", "held_back", "sightings", "first_seen_at", "last_seen_at",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +28,15 @@ class Found:
 
     @property
     def is_due(self) -> bool:
-        candidate, finding = self.candidate, self.finding
-        lasted = finding.last_seen_at - finding.first_seen_at
-        long_enough = lasted >= candidate.lasting and finding.sightings >= candidate.times
-        return candidate.repair is not None and long_enough
+        often_enough = self.finding.sightings >= self.candidate.times
+        return self.candidate.repair is not None and often_enough and self._has_lasted()
+
+    def _has_lasted(self) -> bool:
+        first, last = self.finding.first_seen_at, self.finding.last_seen_at
+        proof = self.candidate.proof
+        if proof is not None and last - max(first, proof.since) >= proof.lasting:
+            return True
+        return last - first >= self.candidate.lasting
 
 
 def compare_with_earlier(candidates: Iterable[Candidate], *, at: datetime) -> list[Found]:
@@ -49,6 +58,7 @@ def _new(seen: Candidate, *, at: datetime) -> Finding:
         epoch=seen.epoch,
         slot=seen.slot,
         bot_id=_bot_id(seen),
+        platform=seen.platform,
         sightings=0,
         first_seen_at=at,
         last_seen_at=at,
@@ -64,7 +74,7 @@ def _note_observation(finding: Finding, seen: Candidate, *, at: datetime) -> Non
     finding.last_seen_at = max(at, finding.last_seen_at)
     finding.sightings += 1
     finding.reason, finding.evidence = seen.reason, seen.evidence
-    finding.decision = seen.decision
+    finding.decision, finding.held_back = seen.decision, seen.held_back
 
 
 def _bot_id(seen: Candidate) -> int | None:
@@ -73,15 +83,27 @@ def _bot_id(seen: Candidate) -> int | None:
     return seen.slot.assigned_bot_id if seen.slot is not None else None
 
 
-def remember(found: Iterable[Found], *, checked_for: Iterable[FindingKind]) -> None:
+def remember(
+    found: Iterable[Found], *, checked_for: Iterable[FindingKind], except_slots: Iterable[int] = ()
+) -> None:
     """Save what was seen, and end the findings of these kinds that were not seen."""
     seen = []
     for each in found:
-        each.finding.save()
+        # An operator may approve it at any time.
+        each.finding.save(update_fields=NOTED if each.finding.pk else None)
+        if each.finding.approved_at is not None and not each.finding.is_approved:
+            _withdraw_approval(each.finding)
         seen.append(each.finding.pk)
-    Finding.objects.filter(ended_at=None, kind__in=list(checked_for)).exclude(pk__in=seen).update(
-        ended_at=Now(), outcome=NO_LONGER_SEEN
-    )
+    checked = Finding.objects.filter(ended_at=None, kind__in=list(checked_for))
+    unseen = checked.exclude(pk__in=seen).exclude(slot_id__in=list(except_slots))
+    unseen.update(ended_at=Now(), outcome=NO_LONGER_SEEN)
+
+
+def _withdraw_approval(finding: Finding) -> None:
+    """The evidence is not what the operator saw."""
+    same = Finding.objects.filter(pk=finding.pk, approved_evidence=finding.approved_evidence)
+    same.update(approved_at=None, approved_by="", approval_reason="", approved_evidence="")
+    finding.approved_at = None
 
 
 def record_repair(finding: Finding, outcome: str, *, actor: str, done: bool) -> None:

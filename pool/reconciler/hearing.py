@@ -15,6 +15,8 @@ from django.db.models import Max
 from bots.models import Bot
 from bots.status import TERMINAL
 from core.clock import database_now
+from pool.reconciler.candidate import Candidate
+from slots.finding import FindingKind
 from slots.uptime import Uptime
 
 logger = logging.getLogger(__name__)
@@ -60,7 +62,12 @@ def explicable_silence() -> timedelta:
 
 
 def web_answers() -> bool:
-    """Whether Botpool itself answers where bots call it. A proxy's error page is no answer."""
+    return not probe()
+
+
+def probe() -> str:
+    """Why Botpool does not answer where bots call it; empty if it does. A proxy's error page is no
+    answer."""
     try:
         with requests.Session() as session:
             session.trust_env = False  # like a bot: without this machine's proxy
@@ -70,8 +77,21 @@ def web_answers() -> bool:
         told = answer.json()
     except (requests.RequestException, ValueError) as error:
         logger.info("Botpool does not answer at %s: %s", settings.PUBLIC_URL, error)
-        return False
+        return f"{type(error).__name__}: {error}"[:300]
     if not isinstance(told, dict) or "ready" not in told:
-        return False
+        return "Another program answers there"
     # Without its database it still answers bots, but records nothing.
-    return not DEAF.intersection(told.get("reasons") or {})
+    deaf = DEAF.intersection(told.get("reasons") or {})
+    return f"It does not record the calls of bots: {', '.join(sorted(deaf))}" if deaf else ""
+
+
+def unheard() -> Candidate:
+    """No bot has called for a while, and our own request failed."""
+    seconds = _gap().total_seconds()
+    return Candidate(
+        kind=FindingKind.UNHEARD,
+        reason=f"No proof that bots can be heard: Botpool's workers cannot reach "
+        f"{settings.PUBLIC_URL}, and no bot has called for {seconds:g} s",
+        evidence={"url": settings.PUBLIC_URL, "error": probe()},
+        decision="Fail no bot for its silence alone, only if its container is gone, too",
+    )

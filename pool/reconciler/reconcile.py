@@ -2,13 +2,14 @@
 
 It acts on positive evidence that has lasted, one slot at a time under its lease, through
 pool.lifecycle only. What it sees is kept as findings (findings.py): evidence adds up from pass to
-pass. A snapshot that failed, or from which too much is missing, starts and ends no finding.
+pass. An answer of Coolify that is not believed starts and ends no finding (pool.controller.belief).
 """
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -16,28 +17,27 @@ from django.conf import settings
 from bots.models import Bot
 from bots.status import RUNNING
 from coolify.client import Coolify
+from coolify.client.errors import CoolifyError
 from coolify.shared import shared_coolify
 from core.clock import database_now
 from core.jobs.jobs import ask
 from core.leases import LeaseNotAcquired, holding_lease
+from pool.controller.belief.answers import review
 from pool.controller.descriptions import slots_with_another_description
 from pool.controller.observe import Snapshot, observe
-from pool.reconciler import container_checks, heartbeats, orphans, row_checks
+from pool.reconciler import container_checks, heartbeats, long_meetings, orphans, row_checks
+from pool.reconciler.breaker import SLOTS_IN_A_PASS, Harm, harm_of, hold_back
 from pool.reconciler.candidate import ACTOR, Candidate, Repair
 from pool.reconciler.findings import Found, compare_with_earlier, record_repair, remember
-from pool.reconciler.hearing import hearing_since
+from pool.reconciler.hearing import hearing_since, unheard
 from pool.reconciler.repairs import attempt
 from slots.correlation import as_bot_of_finding
 from slots.finding import FindingKind
 from slots.locks import slot_key
-from slots.models import Slot
-from slots.status import SlotStatus
 
 logger = logging.getLogger(__name__)
 
 LEASE = "reconciler"
-# So many slots may always be repaired, however small the pool.
-ALWAYS_ALLOWED = 2
 # A worker's task may take a minute: repairs end well before, and the next pass continues.
 LONGEST_PASS = 25.0
 
@@ -77,105 +77,93 @@ def reconcile(*, dry_run: bool = False, allow_many: bool = False) -> Report:
 
 def _pass(*, dry_run: bool, allow_many: bool) -> Report:
     report = Report(dry_run=dry_run)
-    candidates, kinds, at = _see(shared_coolify(), report)
-    found = compare_with_earlier(candidates, at=at)
-    due = [each for each in found if each.is_due]
-    report.stopped = "" if allow_many else _too_many(due)
+    seen = _see(shared_coolify(), report)
+    found = compare_with_earlier(seen.candidates, at=seen.at)
+    batches = [] if allow_many else hold_back(found)
+    report.stopped = "; ".join(batch.reason for batch in batches)
     if report.stopped:
-        found += compare_with_earlier([_stop_sign(report.stopped)], at=at)
-        logger.error("[Reconciler] %s", report.stopped)
-    report.lines = [Line(found=each, outcome=_intention(each, report)) for each in found]
+        found += compare_with_earlier([batch.candidate for batch in batches], at=seen.at)
+        logger.error("[Reconciler] Repairs are held back: %s", report.stopped)
+    report.lines = [Line(found=each, outcome=_intention(each)) for each in found]
     if not dry_run:
         ask(slot_key(slot.pk) for slot in slots_with_another_description())
-        remember(found, checked_for=kinds)
-        if not report.stopped:
-            _repair(report.lines)
+        remember(found, checked_for=seen.kinds, except_slots=seen.in_doubt)
+        _repair(report.lines)
     return report
 
 
 # --- Checking --------------------------------------------------------------------------------
 
 
-def _see(coolify: Coolify, report: Report) -> tuple[list[Candidate], list[FindingKind], datetime]:
-    """What is wrong, which kinds of findings were checked for, and when."""
-    snapshot = observe(coolify)
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """What is wrong, which kinds of findings were checked for, and when. Slots in doubt were not
+    checked against Coolify."""
+
+    candidates: list[Candidate]
+    kinds: list[FindingKind]
+    in_doubt: list[int]
+    at: datetime
+
+
+def _see(coolify: Coolify, report: Report) -> _Seen:
+    snapshot = _observe(coolify, report)
     now = database_now()
-    hearing = _hearing_since()
     candidates = list(row_checks.wrong_rows(now))
-    kinds = [*row_checks.KINDS, *heartbeats.KINDS, FindingKind.TOO_MANY]
+    candidates += long_meetings.overlong_meetings(now)
+    kinds = [*row_checks.KINDS, *long_meetings.KINDS, *heartbeats.KINDS]
+    kinds += [FindingKind.UNHEARD, FindingKind.TOO_MANY]
+    bots_run = Bot.objects.filter(status__in=RUNNING).exists()
+    hearing = hearing_since() if bots_run else None
     if hearing is not None:
         candidates += heartbeats.silent_bots(hearing_since=hearing, now=now)
+    elif bots_run:
+        candidates.append(unheard())
+    if snapshot is not None:
+        candidates += container_checks.wrong_containers(snapshot, coolify, hearing_since=hearing)
+        kinds += container_checks.KINDS
+    if snapshot is not None and not snapshot.is_doubted:
+        candidates += orphans.unknown_applications(snapshot)
+        kinds += orphans.KINDS
+    in_doubt = container_checks.slots_in_doubt(snapshot) if snapshot is not None else []
+    return _Seen(candidates=candidates, kinds=kinds, in_doubt=in_doubt, at=now)
+
+
+def _observe(coolify: Coolify, report: Report) -> Snapshot | None:
+    """None if Coolify could not be read, or does not even show our project."""
+    snapshot = observe(coolify)
     if snapshot is None:
         report.observed = "Coolify could not be observed: only our own rows were compared"
-    elif missing := too_many_missing(snapshot):
-        report.observed = "Coolify's list is suspiciously short: only our own rows were compared"
-        candidates.append(_short_list(missing))
-    else:
-        report.observed = f"Coolify lists {len(snapshot.applications)} applications"
-        candidates += container_checks.wrong_containers(snapshot, coolify, hearing_since=hearing)
-        candidates += orphans.unknown_applications(snapshot)
-        kinds += [*container_checks.KINDS, *orphans.KINDS, FindingKind.SHORT_LIST]
-    return candidates, kinds, now
-
-
-def _hearing_since() -> datetime | None:
-    if not Bot.objects.filter(status__in=RUNNING).exists():
         return None
-    since = hearing_since()
-    if since is None:
-        logger.warning("[Reconciler] No proof that bots can reach Botpool: silence is not judged")
-    return since
-
-
-def too_many_missing(snapshot: Snapshot) -> list[str]:
-    """The slots whose applications the list lacks, if they are too many to be true."""
-    slots = Slot.objects.exclude(coolify_uuid="").order_by("name")
-    names = [slot.name for slot in slots if slot.coolify_uuid not in snapshot.applications]
-    return names if is_too_many(len(names), of=slots.count()) else []
-
-
-def _short_list(missing: list[str]) -> Candidate:
-    return Candidate(
-        kind=FindingKind.SHORT_LIST,
-        reason=f"Coolify's list lacks the applications of {len(missing)} slots",
-        evidence={"missing": missing},
-        decision="Ignore this list",
-    )
-
-
-# --- Stopping mass repairs -------------------------------------------------------------------
-
-
-def is_too_many(count: int, *, of: int) -> bool:
-    return count > ALWAYS_ALLOWED and 100 * count > settings.RECONCILE_MAX_PERCENT * of
-
-
-def _too_many(due: list[Found]) -> str:
-    touched = {each.candidate.subject for each in due if each.candidate.touches_meeting}
-    busy = Slot.objects.filter(status=SlotStatus.BUSY).count()
-    if not is_too_many(len(touched), of=busy):
-        return ""
-    return (
-        f"This pass would change {len(touched)} of {busy} busy slots, more than "
-        f"{settings.RECONCILE_MAX_PERCENT} %: nothing is changed. See manage.py reconcile --dry-run"
-    )
-
-
-def _stop_sign(reason: str) -> Candidate:
-    return Candidate(kind=FindingKind.TOO_MANY, reason=reason, decision="Change nothing")
+    try:
+        doubt = review(coolify, known=snapshot.known, listed=snapshot.applications)
+    except CoolifyError as error:
+        report.observed = f"Coolify could not be asked for our project: {error}"
+        return None
+    if doubt is None:
+        report.observed = f"Coolify lists {len(snapshot.applications)} applications"
+        return snapshot
+    report.observed = f"Coolify is not believed: {doubt.reason}"
+    if doubt.kind == FindingKind.WRONG_TEAM:
+        return None
+    return replace(snapshot, is_doubted=True)
 
 
 # --- Repairing -------------------------------------------------------------------------------
 
 
-def _intention(found: Found, report: Report) -> str:
-    if report.stopped:
-        return "Nothing is changed in this pass"
+def _intention(found: Found) -> str:
+    if found.is_due and _waits_for_operator(found):
+        return f"Held back: {found.finding.held_back}"
     if found.is_due:
         return "Would be done now"
     if found.candidate.repair is None:
         return "Only reported"
     return f"Waits until it has lasted {found.candidate.lasting.total_seconds():g} s"
+
+
+def _waits_for_operator(found: Found) -> bool:
+    return bool(found.finding.held_back) and not found.finding.is_approved
 
 
 def _repair(lines: list[Line]) -> None:
@@ -201,6 +189,15 @@ def _do(repair: Repair, line: Line) -> None:
 
 
 def _due_repairs(lines: list[Line]) -> Iterator[tuple[Line, Repair]]:
+    """What is due and not held back. Repairs that cost a slot come in small numbers."""
+    so_far: Counter[tuple[FindingKind, str]] = Counter()
     for line in lines:
-        if line.found.is_due and line.found.candidate.repair is not None:
-            yield line, line.found.candidate.repair
+        candidate = line.found.candidate
+        if candidate.repair is None or not line.found.is_due or _waits_for_operator(line.found):
+            continue
+        alike = candidate.kind, candidate.platform
+        so_far[alike] += 1
+        if harm_of(candidate) is Harm.SLOT and so_far[alike] > SLOTS_IN_A_PASS:
+            line.outcome = "Left to the next pass"
+            continue
+        yield line, candidate.repair

@@ -16,6 +16,7 @@ from coolify.client.errors import CoolifyError, NotFound
 from coolify.client.resources import Application
 from core.leases import HeldLease, LeaseLost, LeaseNotAcquired
 from pool.controller.applications import forget_application
+from pool.controller.belief.answers import require_gone, require_our_project
 from pool.controller.context import SlotContext
 from pool.lifecycle import (
     MoveNotAllowed,
@@ -39,6 +40,13 @@ def release(slot: Slot, *, reason: str) -> RepairResult:
     failed = failure(reason, FailureCause.INCONSISTENT)
     with _repairing(slot) as (fresh, lease), lease.fenced():
         return _told(release_bot_from_slot(fresh, failed), "Bot ended, slot released")
+
+
+def release_running(slot: Slot, *, reason: str, cause: FailureCause) -> RepairResult:
+    """Release a slot whose bot is alive: it does not leave, or crashes again and again."""
+    with _repairing(slot) as (fresh, lease), lease.fenced():
+        done = release_bot_from_slot(fresh, failure(reason, cause))
+        return _told(done, "Bot failed, slot released")
 
 
 def release_silent(
@@ -85,12 +93,6 @@ def give_to_operator(slot: Slot, *, reason: str) -> RepairResult:
         return _told(done, "Slot put in error")
 
 
-def recover(slot: Slot, *, reason: str, recreate: bool = False) -> RepairResult:
-    with _repairing(slot) as (fresh, lease), lease.fenced():
-        done = recover_slot(fresh, reason=reason, actor=ACTOR, recreate=recreate)
-        return _told(done, "Slot is being stopped")
-
-
 def clear_container(slot: Slot, *, reason: str, still: Callable[[], bool]) -> RepairResult:
     """Stop what runs in an idle slot, if it still does."""
     with _repairing(slot) as (fresh, lease):
@@ -99,10 +101,10 @@ def clear_container(slot: Slot, *, reason: str, still: Callable[[], bool]) -> Re
             return _told(recover_slot(fresh, reason=reason, actor=ACTOR), "Slot is being stopped")
 
 
-def forget(slot: Slot, *, reason: str, coolify: Coolify) -> RepairResult:
-    """Forget an application that is gone."""
+def forget(slot: Slot, *, reason: str, coolify: Coolify, sure: bool = False) -> RepairResult:
+    """Forget an application that is gone. `sure`: an operator says so, however many are missing."""
     with _repairing(slot) as (fresh, lease):
-        _require(read_application(fresh, coolify) is None)
+        _require(read_application(fresh, coolify, sure=sure) is None)
         forget_application(SlotContext(fresh, lease, coolify, ACTOR), reason=reason)
     return RepairResult(True, "Application forgotten; the next start creates a new one")
 
@@ -111,13 +113,17 @@ def failure(reason: str, cause: FailureCause) -> Outcome:
     return Outcome(BotStatus.FAILED, reason, ACTOR, cause)
 
 
-def read_application(slot: Slot, coolify: Coolify) -> Application | None:
-    """None is positive evidence: Coolify itself says that there is none."""
+def read_application(slot: Slot, coolify: Coolify, *, sure: bool = False) -> Application | None:
+    """None is positive evidence: Coolify itself says that there is none, and is believed."""
     try:
         return coolify.application(slot.coolify_uuid)
     except NotFound as error:
         if error.thing != "application":
             raise
+        if sure:
+            require_our_project(coolify)
+        else:
+            require_gone(coolify, slot.coolify_uuid)
         return None
 
 

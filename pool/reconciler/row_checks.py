@@ -12,7 +12,7 @@ from bots.models import Bot
 from bots.moves import Outcome, move_bot
 from bots.status import HOLDS_SLOT, TERMINAL, BotStatus, FailureCause
 from core.clock import database_now
-from pool.lifecycle import end_bot, get_slot_for_bot
+from pool.lifecycle import end_bot, get_slot_for_bot, recovers_at
 from pool.line import join_line, leave_line
 from pool.reconciler import repairs
 from pool.reconciler.candidate import ACTOR, Candidate, RepairResult
@@ -28,6 +28,7 @@ KINDS = (
     FindingKind.BOT_WAITS_NOWHERE,
     FindingKind.ENTRY_WITHOUT_WAITER,
     FindingKind.STUCK_DEPLOYING,
+    FindingKind.SLOT_IN_ERROR,
 )
 
 
@@ -37,6 +38,7 @@ def wrong_rows(now: datetime) -> Iterator[Candidate]:
     yield from _bots_in_no_line(now)
     yield from _entries_without_waiter()
     yield from _stuck_in_deploying(now)
+    yield from _given_up()
 
 
 # --- Bots that have ended and hold a slot ----------------------------------------------------
@@ -204,6 +206,25 @@ def _may_place_again(slot: Slot) -> bool:
     if _stuck_since(slot, deployment, now=database_now()) is None:
         raise repairs.NothingToDo
     return deployment is None or deployment.start_asked_at is None
+
+
+# --- Slots in error that no longer recover by themselves --------------------------------------
+
+
+def _given_up() -> Iterator[Candidate]:
+    """Only reported: what the controller can recover, it recovers itself."""
+    for slot in Slot.objects.filter(status=SlotStatus.ERROR).order_by("pk"):
+        if recovers_at(slot) is None:
+            yield Candidate(
+                kind=FindingKind.SLOT_IN_ERROR,
+                slot=slot,
+                reason=slot.error,
+                evidence={
+                    "since": _iso(slot.status_since),
+                    "recoveryAttempts": slot.recovery_attempts,
+                },
+                decision="Wait for an operator",
+            )
 
 
 def _of_bot(bot: Bot) -> dict[str, str | None]:

@@ -107,6 +107,14 @@ class Outlook:
         return sorted(stopping + taken_now + held)
 
 
+def time_left(measured: Measured, *, age: float, share: float) -> float:
+    """After how many seconds a slot that has been held for so long is free, with this chance."""
+    chances = _releases(measured.holds(), age=age)
+    reached = accumulate(weight for _, weight in chances)
+    likely = (wait for (wait, _), total in zip(chances, reached, strict=True) if total >= share)
+    return next(likely, chances[-1][0])
+
+
 def _releases(holds: Chances, *, age: float) -> Chances:
     """When a slot that has been held for so long will be free."""
     later = [(hold - age, weight) for hold, weight in holds if hold > age]

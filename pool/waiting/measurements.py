@@ -1,7 +1,7 @@
 """What the estimate is based on, read from a platform's history and slots."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import inf
 
 from core.clock import database_now
@@ -35,8 +35,8 @@ FROM (
 ) AS recent
 """
 
-# A cordoned slot will not be given again and one in error is not counted on, but both are slots:
-# they leave no room for others.
+# A cordoned slot will not be given again, one in error is not counted on, and one on a server that
+# is out of service is not free. But all are slots: they leave no room for others.
 _SLOTS = """
 SELECT
     coalesce(
@@ -45,7 +45,10 @@ SELECT
     coalesce(
         array_agg(extract(epoch FROM clock_timestamp() - status_since)::float8)
             FILTER (WHERE status = 'stopping' AND NOT cordoned), '{}') AS stopping_for,
-    count(*) FILTER (WHERE status = 'idle' AND NOT cordoned) AS idle,
+    count(*) FILTER (
+        WHERE status = 'idle' AND NOT cordoned AND server_uuid NOT IN (
+            SELECT uuid FROM coolify_serverreading WHERE state NOT IN ('healthy', 'degraded'))
+    ) AS idle,
     count(*) AS slots
 FROM slots_slot
 WHERE platform = %(platform)s
@@ -53,7 +56,8 @@ WHERE platform = %(platform)s
 
 # Both are one row, so that they are read in one round trip. Not ORM: percentiles and filters.
 _SITUATION = f"""
-SELECT ran, bots, start, stop, held_for, stopping_for, idle, slots
+SELECT ran, bots, start, stop, held_for, stopping_for, idle, slots,
+    (SELECT open_since FROM coolify_budget WHERE open_until IS NOT NULL LIMIT 1)
 FROM ({_HISTORY}) AS history, ({_SLOTS}) AS slots
 """  # noqa: S608 (nothing of this comes from outside)
 
@@ -61,18 +65,20 @@ FROM ({_HISTORY}) AS history, ({_SLOTS}) AS slots
 @dataclass(frozen=True, kw_only=True)
 class Situation:
     """What is known about a platform. `pause`: for how many more seconds it is paused, infinite if
-    without an end. `paused`: its pool, while it is paused."""
+    without an end. `paused`: its pool, while it is paused. `coolify_away_since`: while Coolify does
+    not answer, no slot comes free."""
 
     measured: Measured
     pool: PoolState
     pause: float
     paused: Pool | None
+    coolify_away_since: datetime | None
 
 
 def measure_platform(platform: str) -> Situation:
     row = fetch_one(_SITUATION, {"platform": platform, "spread": _SPREAD, "recent": RECENT})
     assert row is not None
-    ran, bots, start, stop, held_for, stopping_for, idle, slots = row
+    ran, bots, start, stop, held_for, stopping_for, idle, slots, away_since = row
     pool = Pool.objects.filter(platform=platform).first()
     room = max(0, pool_size(platform, pool) - slots)
     pause = _pause(pool)
@@ -86,6 +92,7 @@ def measure_platform(platform: str) -> Situation:
         pool=PoolState(held_for=held_for, stopping_for=stopping_for, free=idle + room),
         pause=pause,
         paused=pool if pause else None,
+        coolify_away_since=away_since,
     )
 
 
@@ -133,6 +140,40 @@ def typical_starts() -> dict[str, TypicalStart]:
         )
         for image, warm, cold in fetch_all(_STARTS, {"recent": RECENT})
     }
+
+
+# --- The steps of a bot ------------------------------------------------------------------------
+
+# Medians of the newest starts and joins of a platform. Not ORM: percentiles and filters.
+_STEPS = """
+SELECT
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY d.created_at - bot.created_at)
+        FILTER (WHERE bot.placements = 1) AS queued,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY d.image_at - d.created_at) AS image,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY d.place_at - d.image_at) AS place,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY d.ended_at - d.place_at)
+        FILTER (WHERE d.status = 'finished' AND NOT d.leader) AS container,
+    (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY event.at - joining.started_at)
+        FROM bots_botevent AS event JOIN bots_bot AS joining ON joining.id = event.bot_id
+        WHERE event.id > (SELECT max(id) FROM bots_botevent) - %(recent)s
+        AND event.to_status = 'IN_CALL' AND joining.platform = %(platform)s
+        AND event.at > joining.started_at) AS joining,
+    (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY call.ended_at - event.at)
+        FROM bots_botevent AS event JOIN bots_bot AS call ON call.id = event.bot_id
+        WHERE event.id > (SELECT max(id) FROM bots_botevent) - %(recent)s
+        AND event.to_status = 'IN_CALL' AND call.platform = %(platform)s
+        AND call.status = 'DONE') AS in_call
+FROM slots_deployment AS d JOIN bots_bot AS bot ON bot.id = d.bot_id
+WHERE d.id > (SELECT max(id) FROM slots_deployment) - %(recent)s AND bot.platform = %(platform)s
+"""
+STEPS = ("Queued", "Image", "Build place", "Container", "Joining", "In call")
+
+
+def typical_steps(platform: str) -> dict[str, timedelta]:
+    """How long each step of a bot of this platform usually takes; without those not known."""
+    row = fetch_one(_STEPS, {"platform": platform, "recent": RECENT})
+    assert row is not None
+    return {name: lasted for name, lasted in zip(STEPS, row, strict=True) if lasted is not None}
 
 
 # --- The queue ---------------------------------------------------------------------------------

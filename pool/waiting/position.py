@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from math import inf
 
-from django.db.models import DateTimeField, ExpressionWrapper, Q, QuerySet
+from django.db.models import DateTimeField, ExpressionWrapper, Q, Subquery
 from django.db.models.functions import Now
 
 from bots.models import Bot
+from pool.sharing.turns import waiting, whole_line
 from pool.waiting.estimate import Outlook
 from pool.waiting.measurements import Situation, measure_platform
 from queues.models import QueueEntry
@@ -30,33 +32,49 @@ class Place:
     as_of: datetime
     gives_up_at: datetime
     paused: Pool | None
+    coolify_away_since: datetime | None
 
     @property
     def slot_expected_at(self) -> datetime | None:
         return None if self.wait_for_slot is None else self.as_of + self.wait_for_slot
 
+    @property
+    def gives_up_before_its_turn(self) -> bool:
+        """Whether its deadline is expected to pass before it gets a slot."""
+        expected_at = self.slot_expected_at
+        return expected_at is not None and expected_at > self.gives_up_at
+
 
 def place_in_line(bot: Bot) -> Place | None:
     """The place of a bot that waits; None if it does not."""
-    mine = QueueEntry.objects.filter(bot=bot).annotate(now=_CLOCK).first()
+    low, high = _lanes(bot.platform)
+    mine = QueueEntry.objects.filter(bot=bot).annotate(now=_CLOCK, low=low, high=high).first()
     if mine is None:
         return None
     now: datetime = mine.now
-    before = Q(turn__lt=mine.turn) | Q(turn=mine.turn, pk__lt=mine.pk)
-    ahead = _waiting(bot.platform).filter(before)
-    stays = [
-        _seconds(until - now) for until in ahead.values_list("timeout_at", flat=True)[:LOOKED_AT]
-    ]
-    others = ahead.count() - len(stays) if len(stays) == LOOKED_AT else 0
+    ahead, others = _ahead_of(mine, is_one_lane=mine.low == mine.high)
     seen = measure_platform(bot.platform)
+    stays = [_seconds(until - now) for until in ahead]
     wait = Outlook(seen.measured, seen.pool).wait_behind(stays, others=others)
     return _place(len(stays) + others + 1, wait, (now, mine.timeout_at), seen=seen)
+
+
+def _ahead_of(mine: QueueEntry, *, is_one_lane: bool) -> tuple[list[datetime], int]:
+    """Until when those ahead wait, and how many more there are."""
+    if is_one_lane:
+        before = Q(turn__lt=mine.turn) | Q(turn=mine.turn, pk__lt=mine.pk)
+        ahead = waiting(mine.platform).filter(before)
+        until = list(ahead.values_list("timeout_at", flat=True)[:LOOKED_AT])
+        return until, ahead.count() - len(until) if len(until) == LOOKED_AT else 0
+    line = takewhile(lambda each: each.entry_id != mine.pk, whole_line(mine.platform))
+    found = [each.timeout_at for each in line if each.timeout_at is not None]
+    return found[:LOOKED_AT], len(found[LOOKED_AT:])
 
 
 def places_in_line(platform: str, *, limit: int | None = None) -> dict[int, Place]:
     """The places of all who wait for a platform, or of the first so many, by the bots' ids and
     in their order. As many queries for a thousand as for one."""
-    rows = list(_waiting(platform).values_list("bot_id", "timeout_at", _CLOCK)[:limit])
+    rows = _rows(platform, limit)
     seen = measure_platform(platform)
     patience = (_seconds(until - now) for _, until, now in rows)
     waits = Outlook(seen.measured, seen.pool).waits(patience)
@@ -72,9 +90,21 @@ def places_in_line(platform: str, *, limit: int | None = None) -> dict[int, Plac
 _CLOCK = ExpressionWrapper(Now(), output_field=DateTimeField())
 
 
-def _waiting(platform: str) -> QuerySet[QueueEntry]:
-    in_time = QueueEntry.objects.filter(platform=platform, timeout_at__gt=Now())
-    return in_time.order_by("turn", "pk")
+def _rows(platform: str, limit: int | None) -> list[tuple[int, datetime, datetime]]:
+    """Each waiter's bot and deadline, and the time now."""
+    low, high = _lanes(platform)
+    found = waiting(platform).annotate(now=_CLOCK, low=low, high=high)
+    rows = list(found.values_list("bot_id", "timeout_at", "now", "low", "high")[:limit])
+    if not rows or rows[0][3] == rows[0][4]:
+        return [row[:3] for row in rows]
+    now, line = rows[0][2], whole_line(platform)[:limit]
+    return [(each.bot_id, each.timeout_at, now) for each in line if each.timeout_at is not None]
+
+
+def _lanes(platform: str) -> tuple[Subquery, Subquery]:
+    """The lowest and the highest lane: the same if one client waits alone (pool.sharing.turns)."""
+    line = waiting(platform).values("lane")
+    return Subquery(line.order_by("lane")[:1]), Subquery(line.order_by("-lane")[:1])
 
 
 def _seconds(left: timedelta) -> float:
@@ -82,16 +112,22 @@ def _seconds(left: timedelta) -> float:
 
 
 def _place(position: int, wait: float, times: Sequence[datetime], *, seen: Situation) -> Place:
-    wait = max(wait, seen.pause)
+    for_slot = max(wait, seen.pause)
     as_of, gives_up_at = times
     return Place(
         position=position,
-        wait_for_slot=_duration(wait),
-        estimated_wait=_duration(wait + seen.measured.start),
+        wait_for_slot=_duration(for_slot),
+        estimated_wait=expected_wait(wait, seen=seen),
         as_of=as_of,
         gives_up_at=gives_up_at,
         paused=seen.paused,
+        coolify_away_since=seen.coolify_away_since,
     )
+
+
+def expected_wait(wait: float, *, seen: Situation) -> timedelta | None:
+    """Until a bot runs that waits so many seconds for a slot; None without an estimate."""
+    return _duration(max(wait, seen.pause) + seen.measured.start)
 
 
 def _duration(seconds: float) -> timedelta | None:

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce, Now
+from django.conf import settings
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Now
 
 from coolify.budget.report import BudgetReport, budget_report
-from coolify.models import ServerReading
-from coolify.server_limits import concurrent_deployments
 from core.sql import CountOf
 from pool.waiting.measurements import TypicalStart, typical_starts
+from servers.limits import concurrent_deployments
+from servers.models import Server
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, Watch
 
 
@@ -21,14 +22,16 @@ class Start:
     """A deployment, with its slot, as of `now`.
 
     While it waits, `position` of `line_length` is its place among those that wait for the same
-    thing, and `pulled_since` says since when another deployment pulls its image, if one does.
+    thing, and `puller` is the deployment that pulls its image, or will, if there is one.
     """
 
     deployment: Deployment
     now: datetime
     position: int
     line_length: int
-    pulled_since: datetime | None
+    puller: Deployment | None
+    # False if the puller's bot is of another client, which this one must not learn of.
+    may_name_puller: bool = True
 
     @property
     def next_try_at(self) -> datetime | None:
@@ -46,17 +49,24 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
         now=Now(),
         position=CountOf(_same_line().filter(_NOT_BEHIND)),
         line_length=CountOf(_same_line()),
-        pulled_since=Subquery(_pulls()[:1]),
+        puller_id=Subquery(_pulls()[:1]),
+        client_id=F("bot__client"),
     )
+    rows = list(found.order_by("pk"))
+    pulls = Deployment.objects.annotate(client_id=F("bot__client"))
+    pullers = pulls.in_bulk({each.puller_id for each in rows if each.puller_id})
+    clients = {pk: puller.client_id for pk, puller in pullers.items()}
     return {
         each.bot_id: Start(
             deployment=each,
             now=each.now,
             position=each.position,
             line_length=each.line_length,
-            pulled_since=each.pulled_since,
+            puller=pullers.get(each.puller_id),
+            may_name_puller=not settings.TENANT_ISOLATION
+            or clients.get(each.puller_id) == each.client_id,
         )
-        for each in found.order_by("pk")
+        for each in rows
     }
 
 
@@ -71,11 +81,10 @@ def _same_line() -> QuerySet[Deployment]:
     return Deployment.objects.filter(~needs_image | Q(image=OuterRef("image")), **same)
 
 
-def _pulls() -> QuerySet[Deployment, datetime]:
-    """Since when the same image is pulled on the same server. At most one is."""
+def _pulls() -> QuerySet[Deployment, int]:
+    """The one that pulls the same image on the same server. At most one does."""
     same = {"image": OuterRef("image"), "server_uuid": OuterRef("server_uuid")}
-    began_at = Coalesce("building_since", "start_asked_at", "status_since")
-    return Deployment.objects.filter(pulling=True, **same).values_list(began_at, flat=True)
+    return Deployment.objects.filter(pulling=True, **same).values_list("pk", flat=True)
 
 
 class Surroundings:
@@ -107,7 +116,7 @@ class Surroundings:
 
     @cached_property
     def _server_names(self) -> dict[str, str]:
-        readings = ServerReading.objects.filter(uuid__in=self._server_uuids)
+        readings = Server.objects.filter(uuid__in=self._server_uuids)
         return dict(readings.values_list("uuid", "name"))
 
     @cached_property

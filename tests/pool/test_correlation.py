@@ -69,7 +69,7 @@ def test_of_a_bot_that_is_done(pool, api):
         bot = ask_for_bot(api, meetingSeconds=1)
         pool.until(lambda: pool.count([bot], BotStatus.DONE) and pool.all_idle())
     said = " ".join(line["message"] for line in lines)
-    for words in ("leads the pull", "start accepted", "busy → stopping", "The container is gone"):
+    for words in ("Pulls the image", "Start accepted", "busy → stopping", "The container is gone"):
         assert words in said
     assert_all_is_recorded_under_its_id(bot, lines, pool)
 
@@ -155,7 +155,7 @@ def test_what_the_reconciler_does_is_logged_under_the_id_of_the_bot(bot):
     with log_lines() as lines:
         reconcile()
     ours = [line for line in lines if line["message"].startswith(("[Reconciler]", "[Pool]"))]
-    assert [(line["correlationId"], line["bot"]) for line in ours] == [(ID, bot.pk)] * 2
+    assert [(line["correlationId"], line["bot"]) for line in ours] == [(ID, bot.pk)] * 3
 
 
 def test_a_finding_in_a_free_slot_belongs_to_the_bot_that_held_it_last(bot):

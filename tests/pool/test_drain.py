@@ -10,6 +10,7 @@ from bots.status import BotStatus, FailureCause, Platform
 from pool import drain as drain_module
 from pool.drain import drain, drain_all
 from pool.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
+from pool.sharing.turns import waiting
 from queues.models import QueueEntry
 from tests.factories import SlotFactory
 from tests.invariants import broken_rules
@@ -175,6 +176,6 @@ def test_a_drain_reads_the_front_of_the_line_however_long_it_is(settings, analyz
     if analyzed:
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE bots_bot, queues_queueentry")
-    front = drain_module._waiting(MEET).values_list("bot_id", flat=True)[: drain_module.FRONT]
+    front = waiting(MEET).values_list("bot_id", flat=True)[: drain_module.FRONT]
     assert rows_read(front) <= drain_module.FRONT
-    assert rows_read(drain_module._waiting(MEET)[:1]) <= 1
+    assert rows_read(waiting(MEET)[:1]) <= 1

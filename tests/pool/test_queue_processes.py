@@ -70,6 +70,7 @@ def test_a_drain_killed_or_frozen_in_the_middle_loses_no_bot_and_keeps_the_order
     pool_of(settings, 0)
     many_wait(15)
     in_order = [bot.pk for bot in line()]
+    pool_of(settings, 15)
     SlotFactory.create_batch(15)
     reached, sticks = FORK.Event(), FORK.Event()
 

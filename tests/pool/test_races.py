@@ -11,6 +11,7 @@ from bots.status import BotStatus, Platform
 from pool import claim as claims
 from pool.assign import assign_bot_to_slot
 from pool.lifecycle import confirm_slot_stopped, end_bot, mark_slot_running, release_bot_from_slot
+from pool.steering import fit_pools
 from slots.models import Slot
 from tests.concurrency import at_once
 from tests.factories import BotFactory, SlotFactory
@@ -25,6 +26,7 @@ def assign(bot):
 
 def fifty_acquirers_on_an_empty_pool_of_twenty(settings):
     settings.MAX_POOL_SIZES = {Platform.GOOGLE_MEET: 20}
+    fit_pools()  # a pool that has yet to be fitted to its size is locked by each claim
     bots = BotFactory.create_batch(50)
     return at_once([lambda bot=bot: assign(bot) for bot in bots])
 
@@ -63,6 +65,7 @@ def test_the_advisory_lock_of_one_platform_holds_up_no_other(settings):
 def test_parallel_acquirers_never_share_an_idle_slot(settings):
     settings.MAX_POOL_SIZES = {Platform.GOOGLE_MEET: 10}
     SlotFactory.create_batch(10)
+    fit_pools()
     bots = BotFactory.create_batch(20)
     results = at_once([lambda bot=bot: assign(bot) for bot in bots])
     taken = [slot.pk for slot in results if slot]

@@ -85,7 +85,7 @@ def test_without_checking_the_slot_a_former_container_would_move_it(running, mon
     assignment = read_bot_token(running.token)
     running.release()
     stale = Slot(pk=running.slot.pk, epoch=1, assigned_bot_id=running.bot.pk)
-    sign = reports_module._SignOfLife(must_leave=False, correlation_id="c")
+    sign = reports_module._SignOfLife(must_leave=False, is_overlong=False, correlation_id="c")
     monkeypatch.setattr(reports_module, "_record_sign_of_life", lambda _: sign)
     confirm_slot_stopped(Slot.objects.get(), reason="Container gone", actor="test")
     again = Assigned(bot=_revived(running.bot))

@@ -8,7 +8,9 @@ from django.test.utils import CaptureQueriesContext
 from bots.models import Bot
 from bots.status import Platform
 from pool import request as request_module
+from pool.steering import fit_pools
 from queues.models import QueueEntry
+from slots.deployment import WarmImage
 from tests.concurrency import at_once
 from tests.factories import SlotFactory
 from tests.invariants import broken_rules
@@ -75,18 +77,22 @@ def test_the_queue_timeout_is_the_one_of_the_settings_unless_given(settings):
     assert ask().queue_timeout == timedelta(seconds=42)
 
 
-def test_an_idle_slot_costs_eight_statements():
-    SlotFactory()
+def test_an_idle_slot_costs_eight_statements(settings):
+    slot = SlotFactory()
+    WarmImage.objects.create(image=settings.BOT_IMAGES[slot.platform], server_uuid=slot.server_uuid)
+    fit_pools()
     assert len(statements_of(ask)) == 8
 
 
-def test_a_new_slot_costs_sixteen_statements():
-    assert len(statements_of(ask)) == 16
+def test_a_new_slot_costs_24_statements():
+    fit_pools()
+    assert len(statements_of(ask)) == 24
 
 
-def test_a_place_in_line_costs_nine_statements(settings):
+def test_a_place_in_line_costs_ten_statements(settings):
     pool_of(settings, 0)
-    assert len(statements_of(ask)) == 9
+    fit_pools()
+    assert len(statements_of(ask)) == 10
 
 
 def test_a_newcomer_does_not_overtake_a_waiter_although_a_slot_is_idle(settings):
@@ -163,7 +169,7 @@ def test_a_newcomer_that_was_held_up_does_not_overtake(settings, monkeypatch):
 
 
 def test_without_the_second_check_a_newcomer_overtakes(settings, monkeypatch):
-    monkeypatch.setattr(request_module, "_is_behind_others", lambda bot: False)
+    monkeypatch.setattr(request_module, "has_others_first", lambda bot: False)
     newcomer, waiter = a_waiter_joins_and_a_slot_comes_free_while_a_newcomer_is_on_its_way(
         settings, monkeypatch
     )

@@ -21,8 +21,9 @@ from pool.assign import assign_bot_to_slot
 from pool.controller import observe as observe_module
 from pool.controller.advance import sweep_slots
 from pool.controller.observe import observe
-from pool.lifecycle import end_bot
+from pool.lifecycle import end_bot, handle_slot_error
 from pool.reports import record_heartbeat, record_status
+from pool.steering import fit_pools
 from slots.deployment import Deployment, Watch
 from slots.models import Slot
 from slots.tokens import Assignment
@@ -53,7 +54,7 @@ class ScriptedAnswers:
 
 @pytest.fixture
 def coolify(monkeypatch):
-    answers = ScriptedAnswers(start=SimpleNamespace(deployment_uuid="d-1"))
+    answers = ScriptedAnswers(start=SimpleNamespace(deployment_uuid="d-1"), applications=[])
     monkeypatch.setattr("pool.controller.advance.shared_coolify", lambda: answers)
     monkeypatch.setattr("pool.controller.advance.describe", lambda context: None)
     return answers
@@ -73,6 +74,71 @@ def deployment_of(slot: Slot) -> Deployment:
 
 def late(**more):
     return {"deadline": Now() - timedelta(seconds=1), **more}
+
+
+# --- Recovery from `error` ----------------------------------------------------------------------
+
+
+def in_error(*, attempts=0, ago=timedelta()) -> Slot:
+    SlotFactory()
+    Slot.objects.update(
+        status="error",
+        previous_status="idle",
+        error="It does not start",
+        recovery_attempts=attempts,
+        status_since=Now() - ago,
+    )
+    return Slot.objects.get()
+
+
+def test_a_slot_in_error_recovers_when_its_pause_is_over(coolify, settings):
+    settings.RECOVERY_PAUSE = timedelta(minutes=1)
+    slot = in_error(ago=timedelta(seconds=30))
+    left = advance_one(slot)
+    assert timedelta(seconds=20) < left <= timedelta(seconds=30)
+    assert Slot.objects.get().status == "error"
+    Slot.objects.update(status_since=Now() - timedelta(seconds=61))
+    advance_one(slot)
+    slot = Slot.objects.get()
+    assert (slot.status, slot.status_actor, slot.recreate) == ("stopping", "controller", False)
+    assert slot.status_reason == "Attempt 1 to recover from: It does not start"
+
+
+def test_the_pause_before_an_attempt_grows(coolify, settings):
+    settings.RECOVERY_PAUSE = timedelta(minutes=1)
+    slot = in_error(attempts=1, ago=timedelta(minutes=3))
+    assert advance_one(slot) > timedelta(seconds=50)
+    assert Slot.objects.get().status == "error"
+    Slot.objects.update(status_since=Now() - timedelta(minutes=5))
+    advance_one(slot)
+    slot = Slot.objects.get()
+    assert (slot.status, slot.recreate) == ("stopping", True)
+
+
+def test_after_a_few_attempts_it_waits_for_an_operator(coolify, settings):
+    settings.RECOVERY_ATTEMPTS = 2
+    slot = in_error(attempts=2, ago=timedelta(days=1))
+    assert advance_one(slot) is None
+    assert Slot.objects.get().status == "error"
+
+
+def test_it_recovers_even_if_its_deployment_cannot_be_cancelled(coolify, settings):
+    settings.RECOVERY_PAUSE = timedelta(minutes=1)
+    coolify.answers["cancel_deployment"] = Unreachable("away")
+    slot = assigned(status="in_progress", start_asked_at=Now(), deployment_uuid="d-1")
+    handle_slot_error(slot, "No container", cause=FailureCause.CONTAINER_FAILED, actor="test")
+    assert advance_one(slot) < timedelta(minutes=1)
+    Slot.objects.filter(pk=slot.pk).update(status_since=Now() - timedelta(seconds=61))
+    advance_one(slot)
+    assert Slot.objects.get(pk=slot.pk).status == "stopping"
+
+
+def test_the_sweep_finds_a_slot_in_error_whose_job_was_lost(settings):
+    slot = in_error()
+    assert sweep_slots() == [slot.pk]
+    settings.RECOVERY_ATTEMPTS = 0
+    Lease.objects.update(due_at=None, asked_at=None)
+    assert sweep_slots() == []
 
 
 # --- Every state has a deadline -----------------------------------------------------------------
@@ -290,6 +356,7 @@ def test_an_idle_slot_can_be_claimed_while_coolify_is_observed(pool, monkeypatch
 def test_a_locked_idle_slot_is_waited_for_before_the_pool_grows():
     """Another transaction holds the only idle slot for a moment: that is no reason to grow."""
     slot = SlotFactory()
+    fit_pools()
     locked, may_end = threading.Event(), threading.Event()
 
     def hold():

@@ -58,6 +58,7 @@ def coolify(monkeypatch):
     answers = ScriptedAnswers(
         start=SimpleNamespace(deployment_uuid="d-1"),
         cancel_deployment=SimpleNamespace(status="cancelled-by-user"),
+        applications=[],
     )
     monkeypatch.setattr("pool.controller.advance.shared_coolify", lambda: answers)
     monkeypatch.setattr("pool.controller.advance.describe", lambda context: None)
@@ -221,6 +222,47 @@ def test_a_token_of_another_team_forgets_no_application_at_a_start(coolify):
     assert "create_application" not in coolify.calls
 
 
+def test_a_list_without_our_applications_forgets_none_at_a_start(coolify):
+    """A Coolify from an old backup: it shows our project, and no application."""
+    coolify.answers["set_envs"] = NotFound("none", thing="application")
+    slot = assigned(status="starting", deadline=Now() + timedelta(minutes=25))
+    SlotFactory.create_batch(3)
+    advance_one(slot)
+    slot.refresh_from_db()
+    assert (slot.status, slot.coolify_uuid) == ("deploying", "app-1")
+    assert "lacks the applications of 4 of 4 slots" in Deployment.objects.get().reason
+
+
+def test_an_application_that_is_listed_is_not_gone(coolify):
+    coolify.answers["set_envs"] = NotFound("none", thing="application")
+    coolify.answers["applications"] = [*snapshot_of("exited").applications.values()]
+    slot = assigned(status="starting", deadline=Now() + timedelta(minutes=25))
+    advance_one(slot)
+    assert Slot.objects.get().coolify_uuid == "app-1"
+
+
+def test_a_token_of_another_team_ends_no_deployment(coolify):
+    coolify.answers["cancel_deployment"] = NotFound("none", thing="deployment")
+    coolify.answers["application"] = NotFound("none", thing="application")
+    coolify.answers["environments"] = NotFound("none", thing="project")
+    slot = under_way()
+    release_bot_from_slot(slot, Outcome(BotStatus.CANCELLED, "Not needed", "test"))
+    advance_one(slot)
+    assert Deployment.objects.get().coolify_ended_at is None
+    assert Slot.objects.get().status == "stopping"
+
+
+def test_a_token_of_another_team_refuses_no_start(coolify):
+    """Its project does not exist, so no application can be created."""
+    coolify.answers["create_application"] = NotFound("none", thing="project")
+    coolify.answers["environments"] = NotFound("none", thing="project")
+    slot = assigned(status="starting", deadline=Now() + timedelta(minutes=25))
+    Slot.objects.update(coolify_uuid="")
+    advance_one(slot)
+    assert Slot.objects.get().status == "deploying"
+    assert "does not show our project" in Deployment.objects.get().reason
+
+
 def test_a_token_of_another_team_takes_no_bot_from_its_slot(coolify):
     coolify.answers["application"] = NotFound("none", thing="application")
     coolify.answers["environments"] = NotFound("none", thing="project")
@@ -233,6 +275,7 @@ def test_a_token_of_another_team_takes_no_bot_from_its_slot(coolify):
 def test_a_token_of_another_team_does_not_undo_a_start(coolify):
     """Else a slot whose bot is cancelled would be taken for one that was never started."""
     coolify.answers["deployment"] = NotFound("none", thing="deployment")
+    coolify.answers["application"] = NotFound("none", thing="application")
     coolify.answers["environments"] = NotFound("none", thing="project")
     slot = under_way()
     observed(**EXITED)

@@ -6,9 +6,9 @@ import pytest
 from django.db.models.functions import Now
 
 from coolify.client.resources import Server
-from coolify.server_limits import remember_servers
 from pool.controller import places
 from pool.controller.places import give_places
+from servers.reports import remember_servers
 from slots.deployment import Deployment
 from tests.factories import DeploymentFactory
 

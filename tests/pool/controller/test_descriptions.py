@@ -9,11 +9,11 @@ from bots.moves import Outcome
 from bots.status import BotStatus
 from coolify.client.calls import CallClass
 from coolify.client.errors import BudgetExhausted
-from coolify.models import ServerReading
-from coolify.server_limits import concurrent_deployments
 from coolify.shared import shared_coolify
 from pool.controller.servers import read_servers
 from pool.lifecycle import end_bot
+from servers.limits import concurrent_deployments
+from servers.models import Server
 from slots.models import Slot
 from tests.controller import advance_one
 
@@ -38,7 +38,7 @@ def test_the_build_places_of_each_server_are_read_and_outlive_an_outage(pool, se
     read_servers()
     (server,) = settings.COOLIFY_SERVER_UUIDS
     assert concurrent_deployments([server]) == {server: 5}
-    assert ServerReading.objects.get().is_reachable
+    assert Server.objects.get().is_reachable
 
 
 def test_a_state_is_written_once_it_has_settled(pool, settings):

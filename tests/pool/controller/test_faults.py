@@ -8,6 +8,7 @@ import pytest
 
 from bots.models import Bot
 from bots.status import TERMINAL, BotStatus
+from coolify.budget.access import allow_access
 from coolify.simulator.record import bots_in_two_containers, bots_in_two_meetings
 from coolify.simulator.world.faults import KINDS
 from pool.reconciler.reconcile import reconcile
@@ -36,12 +37,17 @@ FAULTS = [
     [{"kind": "deployment_fails", "times": 2}],
     [{"kind": "pull_fails", "times": 2}],
     [{"kind": "stop_ignored"}],
+    [{"kind": "stop_refused"}],
     [{"kind": "container_survives"}],
     [{"kind": "cancel_answers_500"}, STUCK],
     [{"kind": "statuses_freeze"}],
     [{"kind": "container_overlooked", "probability": 0.3}],
     [{"kind": "api_disabled"}],
     [{"kind": "address_refused"}],
+    [{"kind": "wrong_team"}],
+    [{"kind": "member_role"}],
+    [{"kind": "redis_down", "probability": 0.5}],
+    [{"kind": "database_down", "probability": 0.5}],
 ]
 
 
@@ -112,6 +118,7 @@ def test_a_fault_loses_doubles_and_fails_no_bot(pool, faults):
     end = time.monotonic() + SECONDS_OF_TROUBLE
     tend_and_reconcile(pool, lambda: time.monotonic() > end and have_struck(pool), seconds=60)
     pool.control.clear_faults()
+    allow_access()  # an operator has mended the token's role, and says so
     tend_and_reconcile(pool, lambda: is_over(pool, bots), seconds=90)
     assert_all_ended_well(pool)
 

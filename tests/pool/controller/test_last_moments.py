@@ -119,7 +119,7 @@ def test_a_lease_is_kept_although_the_database_was_away_for_a_moment(monkeypatch
 
 
 def application(slot: Slot, **differently) -> Application:
-    fields = {"uuid": "new", "id": 7, "name": slot.name, "environment_id": 1}
+    fields = {"uuid": "new", "name": slot.name, "environment_id": 1}
     status = ApplicationStatus.parse(differently.pop("status", "exited:unhealthy"))
     return Application(**{**fields, **differently}, status=status)
 

@@ -150,8 +150,8 @@ def test_a_bot_cancelled_while_its_environment_is_written_is_not_started(pool, m
     bot = pool.request()
     write = Coolify.set_envs
 
-    def cancelled_meanwhile(self, *arguments):
-        write(self, *arguments)
+    def cancelled_meanwhile(self, *arguments, **options):
+        write(self, *arguments, **options)
         end_bot(bot, CANCELLED)
 
     monkeypatch.setattr(Coolify, "set_envs", cancelled_meanwhile)

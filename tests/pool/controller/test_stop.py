@@ -11,9 +11,11 @@ from bots.status import BotStatus
 from core.clock import database_now
 from pool.assign import assign_bot_to_slot
 from pool.controller.observe import last_observation
-from pool.lifecycle import end_bot, mark_slot_running, release_bot_from_slot
+from pool.lifecycle import end_bot, mark_slot_running
+from pool.reports import record_status
 from slots.deployment import Deployment, DeploymentStatus, Watch
 from slots.models import Slot
+from slots.tokens import Assignment
 from tests.controller import advance_one
 from tests.factories import BotFactory, SlotFactory
 
@@ -86,7 +88,8 @@ def a_slot_that_its_bot_has_left(**seen) -> Slot:
     mark_slot_running(slot, reason="The bot called from its container", actor="test")
     slot.refresh_from_db()
     Slot.objects.update(**seen)
-    release_bot_from_slot(slot, Outcome(BotStatus.DONE, "Over", "test"))
+    assignment = Assignment(bot_id=slot.assigned_bot_id, slot_id=slot.pk, epoch=slot.epoch)
+    record_status(assignment, BotStatus.DONE, reason="Over")
     return slot
 
 

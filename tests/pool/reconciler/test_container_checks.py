@@ -11,14 +11,17 @@ from django.utils import timezone
 
 from bots.models import Bot
 from bots.status import BotStatus, FailureCause
+from coolify.client.resources import Application
 from coolify.shared import shared_coolify
+from pool.controller.observe import Snapshot
 from pool.lifecycle import handle_slot_error
 from pool.reconciler import container_checks
 from pool.reconciler import hearing as uptime
 from pool.reconciler.reconcile import reconcile
 from slots.deployment import Deployment
-from slots.models import Finding, Slot
+from slots.models import Finding, Slot, SlotTransition
 from tests.controller import advance_one
+from tests.factories import BotFactory, SlotFactory
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -30,6 +33,7 @@ def short_windows(settings):
     settings.CONTAINER_EVIDENCE = EVIDENCE
     settings.RECONCILE_INTERVAL = timedelta(seconds=5)
     settings.RECOVERY_PAUSE = timedelta(milliseconds=300)
+    settings.MAX_CONTAINER_RESTARTS = 10_000  # restarts take no time here; one test lowers it
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +139,7 @@ def test_one_reading_of_exited_proves_nothing(pool, settings):
     assert Slot.objects.get().status == "busy"
 
 
-def test_while_bots_cannot_be_heard_an_exited_container_proves_nothing(pool, monkeypatch):
+def test_while_bots_cannot_be_heard_an_exited_container_has_to_last_longer(pool, monkeypatch):
     monkeypatch.setattr(uptime, "web_answers", lambda: False)
     slot = busy_slot(pool, plan="silent", atSeconds=0)
     time.sleep(0.5)  # until its last call has come in
@@ -272,7 +276,7 @@ def test_a_short_list_is_reported_to_the_operator(pool):
     busy_slots(pool, 4)
     pool.control.shorten_lists(1, path="/applications$")
     report = reconcile()
-    assert "suspiciously short" in report.observed
+    assert "lacks the applications of 3 of 4 slots" in report.observed
     assert len(Finding.objects.get(kind="short_list").evidence["missing"]) == 3
 
 
@@ -282,9 +286,9 @@ def test_a_short_list_is_reported_to_the_operator(pool):
 def test_a_slot_in_error_is_recovered(pool):
     pool.control.add_fault("pull_fails", times=1)
     bot = pool.request()
-    pool.until(lambda: pool.all_run([bot]) and Slot.objects.filter(status="error").exists())
-    reconcile_until(pool, lambda: not Slot.objects.filter(status="error").exists())
-    reconcile_until(pool, lambda: Slot.objects.filter(status="idle").count() == 1)
+    pool.until(lambda: SlotTransition.objects.filter(to_status="error").exists())
+    pool.until(lambda: pool.all_run([bot]) and Slot.objects.filter(status="idle").count() == 1)
+    assert SlotTransition.objects.get(from_status="error").actor == "controller"
 
 
 def test_after_a_few_attempts_it_waits_for_the_operator(pool, settings):
@@ -298,19 +302,6 @@ def test_after_a_few_attempts_it_waits_for_the_operator(pool, settings):
     reconcile()
     assert Slot.objects.get().status == "error"
     assert Finding.objects.get(kind="slot_in_error").decision == "Wait for an operator"
-
-
-def test_the_pause_before_an_attempt_grows(pool, settings):
-    settings.RECOVERY_PAUSE = timedelta(minutes=1)
-    slot = busy_slot(pool)
-    handle_slot_error(slot, "It does not start", cause=FailureCause.CONTAINER_FAILED, actor="test")
-    Slot.objects.update(recovery_attempts=1, status_since=timezone.now() - timedelta(minutes=3))
-    reconcile()
-    assert Slot.objects.get().status == "error"
-    Slot.objects.update(status_since=timezone.now() - timedelta(minutes=5))
-    reconcile()
-    slot = Slot.objects.get()
-    assert (slot.status, slot.recreate) == ("stopping", True)
 
 
 def test_a_slot_that_cannot_be_stopped_goes_into_error(pool, settings):
@@ -352,3 +343,37 @@ def test_in_a_pool_where_all_is_well_nothing_is_found(pool):
     assert no_findings()
     assert Slot.objects.filter(status="busy").count() == 2
     assert Deployment.objects.filter(status="finished").count() == 3
+
+
+def test_a_bot_whose_container_crashes_again_and_again_fails(pool, settings):
+    """It calls after each restart, so that it is neither gone nor silent."""
+    settings.MAX_CONTAINER_RESTARTS = 2
+    slot = busy_slot(pool, plan="crash", meetingSeconds=1)
+    pool.control.report_statuses()
+
+    def has_failed():
+        pool.control.report_statuses()
+        reconcile()
+        return Bot.objects.get(pk=slot.last_bot_id).status == BotStatus.FAILED
+
+    pool.until(has_failed)
+    bot = Bot.objects.get(pk=slot.last_bot_id)
+    assert bot.failure_cause == FailureCause.CONTAINER_FAILED
+    assert "crashed" in bot.failure_reason
+    assert Finding.objects.get(kind="crash_loop").evidence["restartCount"] >= 2
+
+
+def test_crashes_that_were_counted_before_the_bot_came_are_not_its_own():
+    bot = BotFactory(status="IN_CALL", previous_status="JOINING_CALL")
+    slot = SlotFactory(status="busy", previous_status="deploying", assigned_bot=bot)
+    crashed = Application.parse(
+        {"uuid": slot.coolify_uuid, "name": slot.name, "status": "running", "restart_count": 10_000}
+    )
+
+    def found(began_at):
+        snapshot = Snapshot(began_at, {slot.coolify_uuid: crashed}, {}, {})
+        checked = container_checks.wrong_containers(snapshot, None, hearing_since=None)
+        return [each.kind for each in checked]
+
+    assert found(slot.status_since - timedelta(seconds=1)) == []
+    assert found(slot.status_since + timedelta(seconds=1)) == ["crash_loop"]

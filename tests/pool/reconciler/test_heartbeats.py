@@ -6,6 +6,7 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from api.keys import create_api_key
@@ -13,6 +14,8 @@ from bots.models import ApiKey, Bot
 from bots.moves import Outcome, move_bot
 from bots.status import BotStatus
 from coolify.client.errors import NotFound
+from coolify.client.resources import Application, ApplicationStatus
+from dashboard.overview.attention import what_needs_attention
 from pool.assign import assign_bot_to_slot
 from pool.controller.observe import Snapshot
 from pool.lifecycle import mark_slot_running
@@ -171,13 +174,19 @@ def test_evidence_against_a_container_outlasts_what_an_outage_of_ours_explains(s
 
     [seen] = wrong_containers(snapshot, NoSuchApplication(), hearing_since=ago(hours=1))
 
-    assert seen.lasting == timedelta(seconds=120)
+    assert seen.proof.lasting == timedelta(seconds=120)
     assert seen.slot == slot
 
 
 class NoSuchApplication:
     def application(self, uuid):
         raise NotFound("No such application.", thing="application")
+
+    def applications(self):
+        return []
+
+    def environments(self, project):
+        return []
 
 
 def test_proofs_without_a_break_make_one_period(web_is_up):
@@ -212,7 +221,7 @@ def test_silence_of_many_at_once_is_taken_for_a_fault_of_the_network(web_is_up):
     up_since(hours=1)
     bots = [silent_bot(minutes=6) for _ in range(4)]
 
-    assert "4 of 4 busy slots" in reconcile().stopped
+    assert "4 of 4 busy Google Meet slots" in reconcile().stopped
 
     assert not Bot.objects.exclude(status="IN_CALL").exists()
     assert len(bots) == 4
@@ -257,3 +266,99 @@ def test_something_else_at_that_address_is_no_answer(live_server, settings):
 def test_nothing_at_that_address_is_no_answer(settings):
     settings.PUBLIC_URL = "http://127.0.0.1:9"
     assert not web_answers()
+
+
+# --- A container that has exited ---
+
+
+class ShowsItExited:
+    """A Coolify that shows every application of ours as exited."""
+
+    def application(self, uuid):
+        return Application(uuid=uuid, name="a", status=ApplicationStatus.parse("exited:unhealthy"))
+
+
+@pytest.fixture
+def container_exited(monkeypatch):
+    def observe(coolify):
+        shown = {slot.coolify_uuid: coolify.application(slot.coolify_uuid) for slot in all_slots()}
+        return Snapshot(timezone.now(), shown, {}, {})
+
+    all_slots = Slot.objects.all
+    monkeypatch.setattr("pool.reconciler.reconcile.observe", observe)
+    monkeypatch.setattr("pool.reconciler.reconcile.shared_coolify", ShowsItExited)
+
+
+def seen_for(**how_long):
+    Finding.objects.filter(kind="container_gone").update(first_seen_at=ago(**how_long))
+
+
+def test_an_exited_container_is_enough_where_workers_cannot_reach_our_address(
+    web_is_down, container_exited
+):
+    """Hairpin NAT or a private CA: our own request fails, and this bot is the only one."""
+    bot = silent_bot(minutes=10)
+    status_after_a_pass(bot)
+    seen_for(minutes=4)
+    assert status_after_a_pass(bot) == "IN_CALL"
+    seen_for(minutes=5, seconds=1)
+    assert status_after_a_pass(bot) == "FAILED"
+    assert bot.failure_cause == "container_gone"
+
+
+def test_an_exited_container_needs_less_time_where_bots_can_be_heard(web_is_up, container_exited):
+    up_since(hours=1)
+    bot = silent_bot(minutes=4)
+    status_after_a_pass(bot)
+    seen_for(minutes=2, seconds=1)
+    assert status_after_a_pass(bot) == "FAILED"
+
+
+def test_the_time_in_which_no_bot_was_heard_does_not_count_as_silence(web_is_up, container_exited):
+    up_since(minutes=1)
+    bot = silent_bot(minutes=4)
+    status_after_a_pass(bot)
+    seen_for(minutes=4)
+    assert status_after_a_pass(bot) == "IN_CALL"
+
+
+def test_a_call_of_the_bot_starts_the_time_of_its_container_afresh(web_is_up, container_exited):
+    up_since(hours=1)
+    bot = silent_bot(minutes=1)
+    status_after_a_pass(bot)
+    seen_for(minutes=10)
+    assert status_after_a_pass(bot) == "IN_CALL"
+
+
+def test_an_address_that_answers_only_now_and_then_does_not_save_a_dead_bot(
+    container_exited, monkeypatch
+):
+    answers = True
+    monkeypatch.setattr(uptime, "web_answers", lambda: answers)
+    bot = silent_bot(minutes=10)
+    status_after_a_pass(bot)
+    seen_for(minutes=5, seconds=1)
+    assert status_after_a_pass(bot) == "FAILED"
+
+
+def test_it_says_that_no_bot_can_be_heard(web_is_down, web_error):
+    bot = silent_bot(minutes=10)
+    reconcile()
+    finding = Finding.objects.get(kind="unheard", ended_at=None)
+    assert "workers cannot reach" in finding.reason
+    assert finding.evidence == {"url": settings.PUBLIC_URL, "error": "certificate verify failed"}
+    assert [each for each in attention() if "workers cannot reach" in each]
+
+    Bot.objects.filter(pk=bot.pk).update(last_heartbeat_at=timezone.now())
+    reconcile()
+    assert not Finding.objects.filter(kind="unheard", ended_at=None).exists()
+    assert not [each for each in attention() if "workers cannot reach" in each]
+
+
+@pytest.fixture
+def web_error(monkeypatch):
+    monkeypatch.setattr(uptime, "probe", lambda: "certificate verify failed")
+
+
+def attention():
+    return [each.words for each in what_needs_attention(cards=[], health=[])]

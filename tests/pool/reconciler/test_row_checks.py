@@ -232,45 +232,6 @@ def test_a_deployment_whose_deadline_is_still_to_come_is_not_stuck():
     assert reconcile().lines == []
 
 
-# --- Stopping mass repairs ---
-
-
-def ended_bots_in_slots(count, *, of):
-    slots = [running() for _ in range(of)]
-    for slot in slots[:count]:
-        move_bot(slot.assigned_bot_id, Outcome(BotStatus.DONE, "Meeting over", "test"))
-
-
-def test_a_pass_that_would_touch_too_many_meetings_touches_none_and_says_so(caplog):
-    ended_bots_in_slots(3, of=14)
-
-    report = reconcile()
-
-    assert "3 of 14 busy slots" in report.stopped
-    assert Slot.objects.filter(status="busy").count() == 14
-    assert Finding.objects.filter(kind="too_many", ended_at=None).count() == 1
-    assert any(record.levelname == "ERROR" for record in caplog.records)
-
-
-def test_the_operator_can_let_it_touch_many():
-    ended_bots_in_slots(3, of=14)
-    reconcile()
-
-    reconcile(allow_many=True)
-
-    assert Slot.objects.filter(status="stopping").count() == 3
-    assert not Finding.objects.filter(kind="too_many", ended_at=None).exists()
-
-
-@pytest.mark.parametrize(("wrong", "held"), [(2, 2), (3, 15)])
-def test_two_slots_or_a_fifth_of_them_may_be_touched(wrong, held):
-    ended_bots_in_slots(wrong, of=held)
-
-    assert reconcile().stopped == ""
-
-    assert Slot.objects.filter(status="stopping").count() == wrong
-
-
 # --- One at a time, under the lease ---
 
 

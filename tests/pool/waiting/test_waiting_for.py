@@ -5,13 +5,14 @@ from django.conf import settings as project_settings
 from django.utils import timezone
 
 from bots.models import Bot
-from bots.status import BotStatus, Platform
-from coolify.models import Budget, ServerReading
+from bots.status import BotStatus, FailureCause, Platform
+from coolify.models import Budget
 from pool.drain import drain
-from pool.lifecycle import mark_slot_running
+from pool.lifecycle import handle_slot_error, mark_slot_running
 from pool.steering import pause_platform
 from pool.waiting.waiting_for import WaitingCode, waiting_for, waiting_for_each
-from pool.waiting.words import ordinal, time_of
+from pool.waiting.words import length_of, ordinal, time_of
+from servers.models import Server
 from slots.models import Deployment, Watch
 from slots.status import ContainerStatus, SlotStatus
 from tests.factories import BotFactory, DeploymentFactory, SlotFactory
@@ -63,8 +64,41 @@ def test_a_queued_bot_waits_for_a_slot(settings):
     told = waiting_for(bot)
     gives_up = time_of(bot.queue_entry.timeout_at)
     assert (told.code, told.position) == (WaitingCode.SLOT, 2)
-    assert told.message == f"2nd in the Google Meet queue; it gives up at {gives_up}."
-    assert told.expected_at > now()
+    wait = length_of(told.expected_at - now())
+    assert told.message == (
+        f"2nd in the Google Meet queue, a slot in about {wait}; "
+        f"it gives up before that, at {gives_up}."
+    )
+
+
+def test_a_bot_that_gets_its_slot_in_time_gives_up_later(settings):
+    pool_of(settings, 1)
+    ask()
+    bot = ask()
+    leave(Bot.objects.get(slot__isnull=False))
+    told = waiting_for(bot)
+    assert f"; it gives up at {time_of(bot.queue_entry.timeout_at)}." in told.message
+
+
+def test_a_queued_bot_is_told_that_coolify_is_away(settings):
+    pool_of(settings, 0)
+    since = now() - timedelta(minutes=3)
+    budget(open_since=since, open_until=soon(seconds=30), open_reason="connection refused")
+    message = waiting_for(ask()).message
+    assert f"queue; Coolify has not answered since {time_of(since)}; it gives up at" in message
+
+
+def test_a_bot_that_is_placed_again_says_so(settings):
+    pool_of(settings, 1)
+    bot = ask()
+    handle_slot_error(
+        bot.slot, "The image is gone", cause=FailureCause.DEPLOYMENT_FAILED, actor="test"
+    )
+    bot.refresh_from_db()
+    message = waiting_for(bot).message
+    assert message.startswith(
+        f"Its start in {bot.slot_name} failed and it is placed again: 1st in the"
+    )
 
 
 def test_without_a_slot_in_service_nothing_is_expected(settings):
@@ -81,7 +115,7 @@ def test_a_queued_bot_waits_for_the_end_of_a_pause():
     assert (told.code, told.position) == (WaitingCode.PAUSED, 1)
     assert told.message == (
         f"Google Meet is paused until {time_of(until)}; "
-        f"1st in the queue, it gives up at {time_of(bot.queue_entry.timeout_at)}."
+        f"1st in the queue; it gives up before that, at {time_of(bot.queue_entry.timeout_at)}."
     )
     assert abs(told.expected_at - until) < timedelta(seconds=5)
 
@@ -122,7 +156,7 @@ def leader(**fields):
 
 
 def test_a_bot_waits_for_the_pull_of_its_image():
-    leader()
+    pull = leader()
     late = deployment("waiting_for_image", turn=soon(seconds=10), deadline=soon(minutes=5))
     first = deployment("waiting_for_image", deadline=soon(minutes=5))
     deployment("waiting_for_image", image="other:1")
@@ -130,7 +164,7 @@ def test_a_bot_waits_for_the_pull_of_its_image():
     told = waiting_for(late.bot)
     assert (told.code, told.position, told.expected_at) == (WaitingCode.IMAGE, 2, None)
     assert told.message == (
-        "2nd of 2 to start once another deployment has pulled bot:1 on server-1; "
+        f"2nd of 2 to start once bot #{pull.bot_id} has pulled bot:1 on server-1; "
         f"it gives up at {time_of(late.deadline)}."
     )
     assert waiting_for(first.bot).position == 1
@@ -146,6 +180,19 @@ def test_the_end_of_a_pull_is_expected_from_earlier_pulls():
     assert waiting_for(bot).expected_at is None
 
 
+def test_a_pull_that_has_not_begun_is_not_called_a_pull():
+    chosen = deployment("waiting_for_place", pulling=True, leader=True)
+    told = waiting_for(deployment("waiting_for_image").bot)
+    assert f"bot #{chosen.bot_id} has pulled bot:1 on server-1, which has not begun" in told.message
+    assert told.expected_at is None
+
+
+def test_the_pull_of_a_failed_start_is_being_cancelled():
+    DeploymentFactory(status="failed", ended_at=now(), start_asked_at=now(), pulling=True)
+    told = waiting_for(deployment("waiting_for_image").bot)
+    assert ", whose start has failed and is being cancelled in Coolify" in told.message
+
+
 def test_a_bot_whose_image_nobody_pulls_is_about_to_start():
     told = waiting_for(deployment("waiting_for_image").bot)
     assert (told.code, told.position) == (WaitingCode.START, None)
@@ -157,9 +204,7 @@ def test_a_bot_whose_image_nobody_pulls_is_about_to_start():
 
 def test_a_bot_waits_for_a_build_place_in_order_of_turn_and_id():
     urgent = now() - timedelta(minutes=1)
-    ServerReading.objects.create(
-        uuid="server-1", name="frankfurt", concurrent_builds=3, read_at=now()
-    )
+    Server.objects.create(uuid="server-1", name="frankfurt", concurrent_builds=3, read_at=now())
     turn, until = now(), soon(minutes=5)
     same_turn = [deployment("waiting_for_place", turn=turn, deadline=until) for _ in range(2)]
     deployment("waiting_for_place", turn=urgent, image="other:1")
@@ -167,7 +212,7 @@ def test_a_bot_waits_for_a_build_place_in_order_of_turn_and_id():
     told = waiting_for(same_turn[1].bot)
     assert (told.code, told.position) == (WaitingCode.BUILD_PLACE, 3)
     assert told.message == (
-        f"3rd of 3 for 3 build places on frankfurt; it gives up at {time_of(until)}."
+        f"3rd of 3 for 3 build places on frankfurt, about 30 s; it gives up at {time_of(until)}."
     )
     assert waiting_for(same_turn[0].bot).position == 2
 
@@ -190,7 +235,20 @@ def test_a_start_that_coolify_dropped_is_held_back():
 def test_one_build_place_is_singular(settings):
     settings.MAX_CONCURRENT_DEPLOYMENTS = 1
     told = waiting_for(deployment("waiting_for_place", seen={"server_uuid": ""}).bot)
-    assert told.message == "1st of 1 for 1 build place."
+    assert told.message == "1st of 1 for 1 build place, about 30 s."
+
+
+@pytest.mark.parametrize("status", ["waiting_for_place", "waiting_for_image"])
+def test_a_line_does_not_move_while_coolify_is_away(status):
+    leader()
+    since, until = now() - timedelta(minutes=3), soon(seconds=30)
+    budget(open_since=since, open_until=until, open_reason="connection refused")
+    told = waiting_for(deployment(status).bot)
+    assert (told.code, told.position, told.expected_at) == (WaitingCode.COOLIFY, 1, None)
+    assert told.message.startswith(
+        f"Coolify has not answered since {time_of(since)}; "
+        f"it is tried again at {time_of(until)}; 1st of 1 "
+    )
 
 
 # --- Coolify ----------------------------------------------------------------------------------
@@ -282,8 +340,18 @@ def test_a_bot_waits_for_its_deployment():
     since = now()
     told = waiting_for(deployment("in_progress", building_since=since).bot)
     assert (told.code, told.position) == (WaitingCode.DEPLOYMENT, None)
-    assert told.message == f"Coolify has been starting the container since {time_of(since)}."
+    assert told.message == (
+        f"Coolify has been starting the container since {time_of(since)}, of the usual 40 s."
+    )
     assert told.expected_at == since + timedelta(seconds=40)
+
+
+def test_a_deployment_that_takes_too_long_says_so():
+    finished(40)
+    since = now() - timedelta(minutes=1)
+    told = waiting_for(deployment("in_progress", building_since=since).bot)
+    assert told.message.endswith(f"since {time_of(since)}, longer than the usual 40 s.")
+    assert told.expected_at is None
 
 
 def test_a_deployment_that_pulls_takes_as_long_as_pulls_do():
@@ -333,9 +401,32 @@ def test_a_bot_waits_for_its_container_to_be_seen():
     told = waiting_for(started.bot)
     assert (told.code, told.position) == (WaitingCode.CONTAINER, None)
     assert told.message == (
-        f"Coolify started the container at {time_of(ended)}; it has not been seen running yet."
+        f"Coolify started the container at {time_of(ended)}; it has not been seen running yet "
+        f"and the start counts as failed at {time_of(ended + timedelta(minutes=3))}."
     )
     assert told.expected_at == started.building_since + timedelta(seconds=30)
+
+
+def test_a_container_that_is_seen_down_is_a_failure_being_confirmed():
+    ended = now() - timedelta(seconds=10)
+    down = {"container_status": ContainerStatus.STOPPED, "container_seen_at": now()}
+    bot = deployment(
+        "in_progress", seen=down, coolify_status="finished", coolify_ended_at=ended
+    ).bot
+    told = waiting_for(bot)
+    assert told.message == (
+        f"Coolify started the container at {time_of(ended)}, but shows it as stopped; "
+        f"the start counts as failed at {time_of(ended + timedelta(minutes=3))}."
+    )
+
+
+def test_a_failed_build_is_about_to_be_placed_again():
+    ended = now()
+    bot = deployment("in_progress", coolify_status="failed", coolify_ended_at=ended).bot
+    assert waiting_for(bot).message == (
+        f"Coolify's deployment ended as failed at {time_of(ended)}; "
+        "the bot is about to be placed again."
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -358,16 +449,38 @@ def test_bots_move_forward_through_their_waits(pool):
         for line in (WaitingCode.IMAGE, WaitingCode.BUILD_PLACE):
             places = [position for code, position in told if code == line]
             assert places == sorted(places, reverse=True)
-    assert waiting_for_each(Bot.objects.filter(pk__in=seen)) == {}
+    still = waiting_for_each(Bot.objects.filter(pk__in=seen))
+    assert {told.code for told in still.values()} <= _IN_THE_MEETING
+
+
+# --- The meeting ------------------------------------------------------------------------------
+
+_IN_THE_MEETING = {WaitingCode.JOINING, WaitingCode.ADMISSION, WaitingCode.LEAVING}
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        ("JOINING_CALL", "joining", "has been joining the call since"),
+        ("IN_WAITING_ROOM", "admission", "waiting room since"),
+        ("LEAVING", "leaving", "has been leaving the call since"),
+    ],
+)
+def test_a_bot_in_its_meeting_says_what_it_does(status, code, words, django_assert_num_queries):
+    before = "DEPLOYING" if status == "JOINING_CALL" else "JOINING_CALL"
+    bot = BotFactory(status=status, previous_status=before)
+    bot.refresh_from_db()
+    with django_assert_num_queries(0):
+        told = waiting_for(bot)
+    assert told.code == code
+    assert f"{words} {time_of(bot.status_since)}" in told.message
 
 
 # --- Those that do not wait -------------------------------------------------------------------
 
 
-def test_a_bot_that_runs_waits_for_nothing(django_assert_num_queries):
-    bot = ask()
-    assert mark_slot_running(bot.slot, reason="The container runs", actor="test")
-    bot.refresh_from_db()
+def test_a_bot_in_its_call_waits_for_nothing(django_assert_num_queries):
+    bot = BotFactory(status=BotStatus.IN_CALL, previous_status=BotStatus.JOINING_CALL)
     with django_assert_num_queries(0):
         assert waiting_for(bot) is None
 

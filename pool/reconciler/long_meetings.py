@@ -1,0 +1,54 @@
+"""Bots that stay in their meetings beyond the limit, although they were told to leave.
+
+pool.reports tells them, from the limit on, with each answer. This releases their slots after a
+grace: such a bot hangs, or its meeting never ends.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import partial
+
+from django.conf import settings
+
+from bots.models import Bot
+from bots.status import RUNNING, FailureCause
+from pool.reconciler import repairs
+from pool.reconciler.candidate import Candidate
+from slots.finding import FindingKind
+from slots.models import Slot
+from slots.status import SlotStatus
+
+KINDS = (FindingKind.MEETING_TOO_LONG,)
+
+
+def overlong_meetings(now: datetime) -> Iterator[Candidate]:
+    latest = now - settings.MAX_MEETING_DURATION - settings.MEETING_LEAVE_GRACE
+    busy = Slot.objects.filter(status=SlotStatus.BUSY, assigned_bot__status__in=RUNNING)
+    overlong = busy.filter(assigned_bot__started_at__lt=latest).order_by("pk")
+    for slot in overlong.select_related("assigned_bot"):
+        assert slot.assigned_bot is not None
+        yield _overlong(slot, slot.assigned_bot)
+
+
+def _overlong(slot: Slot, bot: Bot) -> Candidate:
+    assert bot.started_at is not None
+    limit: timedelta = settings.MAX_MEETING_DURATION
+    hours = limit / timedelta(hours=1)
+    reason = (
+        f"In its meeting since {bot.started_at:%Y-%m-%dT%H:%M:%SZ}: longer than {hours:g} h "
+        "(MAX_MEETING_DURATION), and it did not leave when told to"
+    )
+    return Candidate(
+        kind=FindingKind.MEETING_TOO_LONG,
+        slot=slot,
+        reason=reason,
+        evidence={
+            "startedAt": bot.started_at.isoformat(),
+            "limitSeconds": limit.total_seconds(),
+            "botStatus": bot.status,
+        },
+        decision="Fail the bot and release the slot",
+        repair=partial(
+            repairs.release_running, slot, reason=reason, cause=FailureCause.MEETING_TOO_LONG
+        ),
+    )

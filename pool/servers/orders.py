@@ -1,0 +1,120 @@
+"""What operators ask of a server: cordon, drain, maintenance, and the return to service."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from core.clock import database_now
+from core.locks import advisory_lock
+from pool.lock_names import ORDER_SERVERS
+from pool.servers.moves import move_idle_slots
+from pool.servers.states import NO_ORDER, NO_WINDOW, refresh_servers
+from servers.health import IN_SERVICE
+from servers.models import Server
+from servers.reports import named
+
+logger = logging.getLogger(__name__)
+
+
+class OrderRefused(Exception):
+    """The order does not make sense; nothing was changed. The message says why and what to do."""
+
+
+def find_server(name: str) -> Server:
+    """By name or uuid; raises OrderRefused."""
+    server = named(name)
+    if server is None:
+        known = Server.objects.filter(uuid__in=settings.COOLIFY_SERVER_UUIDS).order_by("name")
+        names = ", ".join(str(each) for each in known) or "none so far"
+        raise OrderRefused(f"There is no server {name!r}, or several have that name. Ours: {names}")
+    return server
+
+
+def cordon_server(
+    server: Server, *, reason: str, actor: str, until: datetime | None = None
+) -> None:
+    """Give it no new bots. Its slots stay."""
+    _order(server, Server.Order.CORDONED, reason=reason, actor=actor, until=until)
+
+
+def drain_server(server: Server, *, reason: str, actor: str, until: datetime | None = None) -> None:
+    """Give it no new bots, and move its slots elsewhere: idle ones at once, the others when their
+    meetings end."""
+    _order(server, Server.Order.DRAINING, reason=reason, actor=actor, until=until)
+
+
+def plan_maintenance(
+    server: Server, *, begins: datetime, ends: datetime, reason: str, actor: str
+) -> None:
+    """Drain it by itself MAINTENANCE_LEAD before `begins`, and return it at `ends`."""
+    if ends <= begins:
+        raise OrderRefused("The maintenance window must end after it begins")
+    if ends <= database_now():
+        raise OrderRefused("The maintenance window is already over")
+    with _ordering():
+        _refuse_last(server)
+        Server.objects.filter(pk=server.pk).update(
+            window_from=begins, window_until=ends, window_reason=reason, window_by=actor
+        )
+    _carry_out(server, f"maintenance {begins:%Y-%m-%d %H:%M} UTC", reason=reason, actor=actor)
+
+
+def return_server(server: Server, *, reason: str, actor: str) -> bool:
+    """Undo orders and maintenance windows; False if there was none."""
+    with transaction.atomic():
+        same = Server.objects.select_for_update().filter(pk=server.pk)
+        row = same.first()
+        if row is None or not (row.order or row.window_from):
+            return False
+        Server.objects.filter(pk=server.pk).update(**NO_ORDER, **NO_WINDOW)
+    _carry_out(server, "returned to service", reason=reason, actor=actor)
+    return True
+
+
+def _order(
+    server: Server, order: Server.Order, *, reason: str, actor: str, until: datetime | None
+) -> None:
+    if until is not None and until <= database_now():
+        raise OrderRefused("The end must be in the future")
+    with _ordering():
+        _refuse_last(server)
+        Server.objects.filter(pk=server.pk).update(
+            order=order,
+            order_since=Now(),
+            order_until=until,
+            order_reason=reason,
+            order_by=actor,
+        )
+    _carry_out(server, order.value, reason=reason, actor=actor)
+
+
+@contextmanager
+def _ordering() -> Iterator[None]:
+    """Two operators who drain two servers at the same time must not take out the last one."""
+    with transaction.atomic():
+        advisory_lock(ORDER_SERVERS)
+        yield
+
+
+def _refuse_last(server: Server) -> None:
+    wanted = [uuid for uuid in settings.COOLIFY_SERVER_UUIDS if uuid != server.uuid]
+    out = Server.objects.filter(uuid__in=wanted).exclude(state__in=IN_SERVICE, order="")
+    if len(wanted) <= out.count():
+        raise OrderRefused(
+            f"{server} is the last server in service: no bot could start. Return another server "
+            "to service first, or pause the platforms instead"
+        )
+
+
+def _carry_out(server: Server, what: str, *, reason: str, actor: str) -> None:
+    fields = {"server": server.uuid, "what": what, "reason": reason, "actor": actor}
+    line = f'[Servers] {server}: {what} | actor={actor} | reason="{reason}"'
+    logger.info("%s", line, extra={"fields": fields})
+    refresh_servers()
+    move_idle_slots()
+    server.refresh_from_db()

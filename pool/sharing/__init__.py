@@ -1,0 +1,1 @@
+"""How clients share the slots: the order of the line, and the limits of each."""
