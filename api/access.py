@@ -8,6 +8,7 @@ from ninja.security import HttpBearer
 
 from api.keys import TooManyCalls, UnknownKey, use_api_key
 from api.problems import Problem
+from api.rates import note_rate
 from bots.models import ApiKey
 from slots.tokens import Assignment, read_bot_token
 
@@ -19,12 +20,15 @@ class ClientKey(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiKey:
         try:
-            return use_api_key(token)
+            key = use_api_key(token)
         except UnknownKey:
             raise unauthorized("The API key is unknown or revoked.") from None
         except TooManyCalls as refusal:
+            note_rate(request, left=0)
             headers = {"Retry-After": str(refusal.retry_after)}
             raise Problem(429, f"{refusal}.", headers=headers) from None
+        note_rate(request, left=key.seconds_left)
+        return key
 
 
 class OperatorKey(ClientKey):

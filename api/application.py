@@ -4,17 +4,22 @@ import logging
 from typing import Any
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
 from ninja import NinjaAPI, Swagger
-from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.errors import (
+    AuthenticationError,
+    HttpError,
+    ValidationError,
+    ValidationErrorContext,
+)
 
 from api import bots as callbacks
-from api import clients, pool
+from api import clients, pool, servers
 from api import coolify_webhook as coolify
 from api.access import unauthorized
-from api.docs.description import DESCRIPTION, describe_problems
+from api.docs.description import DESCRIPTION, complete
 from api.docs.page import with_strict_policy
 from api.problems import (
     DETAILS,
@@ -25,6 +30,7 @@ from api.problems import (
     wrong_fields,
 )
 from api.schemas.bodies import StrictParser
+from core.sql import is_unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +41,17 @@ class BotpoolApi(NinjaAPI):
     def get_openapi_schema(self, **options: Any) -> Any:
         if self._openapi_schema is None:
             schema = super().get_openapi_schema(**options)
-            self._openapi_schema = describe_problems(schema)
+            self._openapi_schema = complete(schema)
         return self._openapi_schema
+
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext[Any]]
+    ) -> ValidationError:
+        error = super().validation_error_from_error_contexts(error_contexts)
+        # Pydantic's error hides what it refers to from the garbage collector. If a validator raised
+        # a ValueError, that is every frame of this request, and one of them holds this list.
+        error_contexts.clear()
+        return error
 
 
 api = BotpoolApi(
@@ -44,13 +59,15 @@ api = BotpoolApi(
     version="1.0.0",
     description=DESCRIPTION,
     parser=StrictParser(),
-    docs=Swagger(settings={"persistAuthorization": True, "tryItOutEnabled": True}),
+    docs=Swagger(settings={"tryItOutEnabled": True}),
     docs_decorator=with_strict_policy,
     urls_namespace="api",
 )
-api.add_router("", callbacks.router)
-api.add_router("", pool.router)
+# In the order in which the description lists them: what clients need first.
 api.add_router("/bots", clients.router)
+api.add_router("", pool.router)
+api.add_router("", servers.router)
+api.add_router("", callbacks.router)
 api.add_router("", coolify.router)
 
 
@@ -88,10 +105,12 @@ def _bad_request(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem_response(Problem(400, DETAILS[400]))
 
 
-@api.exception_handler(OperationalError)
+@api.exception_handler(DatabaseError)
 @api.exception_handler(InterfaceError)
 def _database_unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
-    logger.error("The API cannot reach the database: %s", str(error).strip())
+    if not is_unavailable(error):
+        return _internal_error(request, error)
+    logger.error("The API cannot reach or change the database: %s", str(error).strip())
     return problem_response(Problem(503, DETAILS[503], headers={"Retry-After": "2"}))
 
 

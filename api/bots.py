@@ -8,9 +8,10 @@ from ninja import Path, Router
 from api.access import BotId, BotToken, assignment_of
 from api.problems import Problem
 from api.schemas.bots import BotOfContainer, StatusReport, Stay, bot_fields
+from api.schemas.words import explained
 from bots.models import Bot
 from bots.status import BotStatus
-from pool.reports import record_heartbeat, record_status
+from pool.reports import note_late_call, record_heartbeat, record_status
 from slots.models import Slot
 from slots.tokens import Assignment
 
@@ -18,7 +19,14 @@ router = Router(tags=["Bot callbacks"], auth=BotToken(), by_alias=True)
 
 CoolifyUuid = Annotated[
     str,
-    Path(alias="coolifyServiceUuid", min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$"),
+    Path(
+        alias="coolifyServiceUuid",
+        min_length=1,
+        max_length=64,
+        pattern=explained(
+            r"^[A-Za-z0-9_-]+$", "Must have letters, digits, dashes and underscores only."
+        ),
+    ),
 ]
 
 
@@ -64,6 +72,8 @@ def bot_of_container(request: HttpRequest, coolify_service_uuid: CoolifyUuid) ->
     if bot is None or not _ran_here(bot, slot, assignment, uuid=coolify_service_uuid):
         raise Problem(404, "This token's bot does not run in this container.")
     released = slot is None or not _holds(slot, assignment)
+    if released:
+        note_late_call(assignment)
     fields = bot_fields(bot, None)  # its container asks, so it runs
     return BotOfContainer(**fields, config=bot.config, released=released, should_leave=released)
 

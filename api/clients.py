@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from api.access import BotId, ClientKey, key_of, no_such_bot
 from api.idempotency import ClientRequest, NameOfAnotherRequest, ask_for_bot
 from api.positions import find_place, queue_fields
-from api.problems import Problem, wrong_fields
+from api.problems import Problem, over_quota, wrong_fields
 from api.schemas.bots import (
     BotInDetail,
     BotOut,
@@ -26,20 +26,32 @@ from api.schemas.bots import (
 )
 from api.schemas.cursors import Cursor, cursor_after, read_cursor
 from api.schemas.parameters import refuse_unknown_parameters
+from api.schemas.words import explained
+from api.visibility import visible_bots
 from bots.meetings import WrongAddress, platform_of
-from bots.models import Bot
+from bots.models import ApiKey, Bot
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
 from core.correlation import current_correlation_id
 from pool.lifecycle import end_bot
 from pool.request import BotRequest
+from pool.sharing.quota import OverQuota
 from pool.waiting.waiting_for import waiting_for, waiting_for_each
 
 router = Router(tags=["Bots"], auth=ClientKey(), by_alias=True)
 router.add_decorator(refuse_unknown_parameters)
 
 Limit = Annotated[int, Field(ge=1, le=200)]
-IdempotencyKey = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")]
+IdempotencyKey = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=255,
+        pattern=explained(
+            r"^[\x21-\x7e]+$", "Must have printable ASCII characters only, without spaces."
+        ),
+    ),
+]
 
 
 @router.post(
@@ -58,15 +70,20 @@ def create_bot(
     """The bot gets a slot or joins the queue. The response does not wait for its container.
 
     If you repeat a request with the same `Idempotency-Key` header and body, you get the same bot
-    in its current state. The same key with a different body is refused with 409."""
+    in its current state, with the same status code and the header `Idempotency-Replayed: true`.
+    The same key with a different body is refused with 409."""
     try:
         answer = ask_for_bot(_client_request(request, new, idempotency_key=idempotency_key or ""))
     except NameOfAnotherRequest:
         raise Problem(
             409, "This Idempotency-Key was already used for a request with a different body."
         ) from None
+    except OverQuota as refusal:
+        raise over_quota(str(refusal)) from None
     bot = answer.bot
     response["Location"] = f"/api/v1/bots/{bot.pk}"
+    if answer.is_replayed:
+        response["Idempotency-Replayed"] = "true"
     place = find_place(bot)  # first: it rereads a bot that has left the queue
     fields = bot_fields(bot, waiting_for(bot, place=place))
     body = PlacedBot(bot=BotOut(**fields), **queue_fields(place))
@@ -75,7 +92,7 @@ def create_bot(
 
 def _client_request(request: HttpRequest, new: NewBot, *, idempotency_key: str) -> ClientRequest:
     return ClientRequest(
-        bot=_bot_request(new),
+        bot=_bot_request(new, key_of(request)),
         key=key_of(request),
         body_hash=_hash_of(new) if idempotency_key else "",
         idempotency_key=idempotency_key,
@@ -84,7 +101,7 @@ def _client_request(request: HttpRequest, new: NewBot, *, idempotency_key: str) 
     )
 
 
-def _bot_request(new: NewBot) -> BotRequest:
+def _bot_request(new: NewBot, key: ApiKey) -> BotRequest:
     try:
         platform = platform_of(new.meeting_url, given=new.platform)
     except WrongAddress as error:
@@ -97,6 +114,8 @@ def _bot_request(new: NewBot) -> BotRequest:
         queue_timeout=_queue_timeout(new),
         config=new.config,
         correlation_id=current_correlation_id() or None,
+        client_id=key.client_id,
+        is_limited=key.is_limited,
     )
 
 
@@ -121,7 +140,7 @@ class BotFilter(BaseModel):
 
 @router.get("", response=BotPage, summary="List bots, newest first", operation_id="listBots")
 def list_bots(request: HttpRequest, filters: Query[BotFilter]) -> BotPage:
-    bots = Bot.objects.order_by("-id")
+    bots = visible_bots(request).order_by("-id")
     if filters.status:
         bots = bots.filter(status=filters.status)
     if filters.platform:
@@ -145,7 +164,7 @@ def list_bots(request: HttpRequest, filters: Query[BotFilter]) -> BotPage:
     operation_id="getBot",
 )
 def get_bot(request: HttpRequest, bot_id: BotId) -> BotInDetail:
-    bot = _find(bot_id)
+    bot = _find(request, bot_id)
     place = find_place(bot)  # first: it rereads a bot that has left the queue
     return BotInDetail(**bot_fields(bot, waiting_for(bot, place=place)), **queue_fields(place))
 
@@ -159,7 +178,7 @@ def get_bot(request: HttpRequest, bot_id: BotId) -> BotInDetail:
 def list_events(
     request: HttpRequest, bot_id: BotId, limit: Limit = 200, cursor: Cursor | None = None
 ) -> EventPage:
-    events = _find(bot_id).events.order_by("id")
+    events = _find(request, bot_id).events.order_by("id")
     if cursor:
         events = events.filter(pk__gt=read_cursor(cursor))
     page = list(events[: limit + 1])
@@ -174,15 +193,16 @@ def list_events(
 def cancel_bot(request: HttpRequest, bot_id: BotId) -> BotOut:
     """Removes the bot from the queue, or releases its slot. A bot that has already ended is
     returned unchanged, without an error. The call needs no body and does not read one."""
-    bot = _find(bot_id)
+    bot = _find(request, bot_id)
     actor = f"key:{key_of(request).name}"
     end_bot(bot, Outcome(BotStatus.CANCELLED, "Cancelled by the client", actor))
     bot.refresh_from_db()
     return BotOut(**bot_fields(bot, waiting_for(bot)))
 
 
-def _find(bot_id: int) -> Bot:
-    bot = Bot.objects.filter(pk=bot_id).defer("config").first()
+def _find(request: HttpRequest, bot_id: int) -> Bot:
+    """404 also for bots of other clients: their ids tell nothing."""
+    bot = visible_bots(request).filter(pk=bot_id).defer("config").first()
     if bot is None:
         raise no_such_bot(bot_id)
     return bot

@@ -8,12 +8,12 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
-from api.webhooks.addresses import check_webhook_address
-from bots.models import ApiKey
+from api.rates import WINDOW
+from api.webhooks.endpoints import create_endpoint
+from bots.models import ApiKey, Client
 from core.sql import columns, fetch_one, instance
 
 _PREFIX = "bp_"
-_SECONDS_OF_BURST = 60
 _LONGEST_NAME = 100
 
 # Finds the key, records its use and charges the call to its rate, in one round trip. The lookup
@@ -27,7 +27,11 @@ FROM (SELECT set_config('synchronous_commit', 'off', true)) AS quick
 WHERE key_hash = %(key_hash)s AND revoked_at IS NULL
     AND paid_off_at + %(cost)s * interval '1 second'
         <= clock_timestamp() + %(burst)s * interval '1 second'
-RETURNING {columns(ApiKey)}
+RETURNING {columns(ApiKey)}, EXISTS (
+    SELECT FROM bots_webhookendpoint WHERE api_key_id = bots_apikey.id AND is_named
+), coalesce((
+    SELECT max_bots IS NOT NULL OR max_waiting IS NOT NULL FROM bots_client WHERE id = client_id
+), false), extract(epoch FROM clock_timestamp() - paid_off_at)::float8 + %(burst)s
 """  # noqa: S608 (no outside input)
 
 _WAIT = """
@@ -52,19 +56,33 @@ class TooManyCalls(Exception):
         self.retry_after = retry_after
 
 
-def create_api_key(*, name: str, role: str = ApiKey.Role.CLIENT, webhook_url: str = "") -> str:
-    """Create a key and return it. Only its hash is stored: it cannot be shown again."""
-    if not (0 < len(name.strip()) <= _LONGEST_NAME and name.isprintable()):
-        raise ValueError(f"An API key's name must have 1 to {_LONGEST_NAME} printable characters")
+def _give_client(key: ApiKey) -> None:
+    """The version before made the key."""
+    key.client, _ = Client.objects.get_or_create(name=key.name)
+    key.save(update_fields=["client"])
+
+
+def create_api_key(
+    *, name: str, role: str = ApiKey.Role.CLIENT, webhook_url: str = "", client: str = ""
+) -> str:
+    """Create a key and return it. Only its hash is stored: it cannot be shown again.
+
+    It belongs to the client of this name, or of its own; a new one is made."""
+    for each in (name, client or name):
+        if not (0 < len(each.strip()) <= _LONGEST_NAME and each.isprintable()):
+            raise ValueError(
+                f"The name of an API key or client must have 1 to {_LONGEST_NAME} printable "
+                "characters"
+            )
     key = _PREFIX + secrets.token_urlsafe(32)
     try:
         with transaction.atomic():
-            ApiKey.objects.create(
-                name=name,
-                role=ApiKey.Role(role),
-                key_hash=hash_of(key),
-                webhook_url=check_webhook_address(webhook_url) if webhook_url else "",
+            owner, _ = Client.objects.get_or_create(name=client or name)
+            made = ApiKey.objects.create(
+                name=name, role=ApiKey.Role(role), key_hash=hash_of(key), client=owner
             )
+            if webhook_url:
+                create_endpoint(made, webhook_url)
     except IntegrityError:
         raise NameIsTaken(
             f"An API key named {name!r} is in use; revoke it or choose another name"
@@ -84,11 +102,15 @@ def use_api_key(key: str) -> ApiKey:
     call = {
         "key_hash": hash_of(key),
         "cost": 60 / rate if rate else 0,
-        "burst": _SECONDS_OF_BURST,
+        "burst": WINDOW,
     }
     row = fetch_one(_USE, call)
     if row is not None:
-        return instance(ApiKey, row)
+        found = instance(ApiKey, row[:-3])
+        found.has_endpoints, found.is_limited, found.seconds_left = row[-3:]
+        if found.client_id is None:
+            _give_client(found)
+        return found
     wait = fetch_one(_WAIT, call)
     if wait is None:
         raise UnknownKey

@@ -1,5 +1,6 @@
 """The pool as clients see it, and the forced release for operators."""
 
+from datetime import timedelta
 from typing import Annotated
 
 from django.db.models import Count
@@ -14,6 +15,8 @@ from api.schemas.parameters import refuse_unknown_parameters
 from api.schemas.pool import (
     PoolOfPlatform,
     PoolOut,
+    PressureOfPlatform,
+    PressureOut,
     QueueOut,
     Release,
     SlotCounts,
@@ -21,10 +24,13 @@ from api.schemas.pool import (
     SlotOut,
     slot_out,
 )
+from api.schemas.words import explained
+from api.visibility import sees_all, visible_bots
 from bots.moves import Outcome
 from bots.status import BotStatus, FailureCause, Platform
 from pool.capacity import pool_sizes
 from pool.lifecycle import release_bot_from_slot
+from pool.waiting.pressure import Pressure, pressure_on
 from queues.models import QueueEntry
 from slots.models import Slot
 from slots.status import SlotStatus
@@ -33,7 +39,15 @@ router = Router(tags=["Pool"], auth=ClientKey(), by_alias=True)
 router.add_decorator(refuse_unknown_parameters)
 
 SlotName = Annotated[
-    str, Path(alias="slotName", min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")
+    str,
+    Path(
+        alias="slotName",
+        min_length=1,
+        max_length=100,
+        pattern=explained(
+            r"^[A-Za-z0-9._-]+$", "Must have letters, digits, dots, dashes and underscores only."
+        ),
+    ),
 ]
 
 
@@ -60,6 +74,31 @@ def get_pool(request: HttpRequest) -> PoolOut:
     )
 
 
+@router.get(
+    "/pool/pressure",
+    response=PressureOut,
+    summary="See how busy the pool is",
+    operation_id="getPressure",
+)
+def get_pressure(request: HttpRequest) -> PressureOut:
+    """For clients that hold back: whether a bot with the usual priority would get a slot now, and
+    how long it would wait."""
+    client_id = key_of(request).client_id
+    return PressureOut(
+        platforms={each: _pressure(pressure_on(each, client_id=client_id)) for each in Platform}
+    )
+
+
+def _pressure(found: Pressure) -> PressureOfPlatform:
+    wait = found.expected_wait
+    return PressureOfPlatform(
+        free=found.free,
+        waiting=found.waiting,
+        expected_wait_ms=None if wait is None else wait // timedelta(milliseconds=1),
+        would_place_now=found.would_place_now,
+    )
+
+
 class SlotFilter(BaseModel):
     status: SlotStatus | None = None
     platform: Platform | None = None
@@ -72,7 +111,12 @@ def list_slots(request: HttpRequest, filters: Query[SlotFilter]) -> SlotList:
         slots = slots.filter(status=filters.status)
     if filters.platform:
         slots = slots.filter(platform=filters.platform)
-    return SlotList(slots=[slot_out(slot) for slot in slots])
+    found = list(slots)
+    if sees_all(request):
+        return SlotList(slots=[slot_out(slot) for slot in found])
+    last_bots = [slot.last_bot_id for slot in found if slot.last_bot_id is not None]
+    own = set(visible_bots(request).filter(pk__in=last_bots).values_list("pk", flat=True))
+    return SlotList(slots=[slot_out(slot, is_own=slot.last_bot_id in own) for slot in found])
 
 
 class QueueFilter(BaseModel):
@@ -84,7 +128,9 @@ class QueueFilter(BaseModel):
     "/queue", response=QueueOut, summary="List waiting bots in order", operation_id="listQueue"
 )
 def list_queue(request: HttpRequest, filters: Query[QueueFilter]) -> QueueOut:
-    return list_waiters(platform=filters.platform, limit=filters.limit)
+    """Positions count all who wait; a client's key sees its own bots only."""
+    only = None if sees_all(request) else visible_bots(request)
+    return list_waiters(platform=filters.platform, limit=filters.limit, only=only)
 
 
 @router.post(

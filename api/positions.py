@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import QuerySet
+
 from api.schemas.pool import QueueOut, Waiter
 from bots.models import Bot
 from bots.status import BotStatus, Platform
@@ -27,21 +29,28 @@ def queue_fields(place: Place | None) -> dict[str, Any]:
     return {"queue_position": place.position, "estimated_wait_ms": _milliseconds(place)}
 
 
-def list_waiters(*, platform: Platform | None, limit: int) -> QueueOut:
-    """List waiters by platform, in the order they will be served. The number of queries does not
-    grow with the number of waiters."""
+def list_waiters(
+    *, platform: Platform | None, limit: int, only: QuerySet[Bot] | None = None
+) -> QueueOut:
+    """List waiters by platform, in the order they will be served; with `only`, those of these bots.
+    The number of queries does not grow with the number of waiters."""
     platforms = [platform] if platform else list(Platform)
+    waiting = QueueEntry.objects.filter(platform__in=platforms).select_related("bot")
+    if only is not None:
+        waiting = waiting.filter(bot__in=only)
     places: dict[int, Place] = {}
     for each in platforms:
-        places |= places_in_line(each.value, limit=limit)
+        places |= places_in_line(each.value, limit=limit if only is None else None)
+    if only is not None:
+        own = set(waiting.values_list("bot_id", flat=True))
+        places = {bot_id: place for bot_id, place in places.items() if bot_id in own}
     shown = dict(list(places.items())[:limit])
-    waiting = QueueEntry.objects.select_related("bot")
     entries = waiting.in_bulk(list(shown), field_name="bot_id")
     return QueueOut(
         waiters=[
             _waiter(entries[bot_id], place) for bot_id, place in shown.items() if bot_id in entries
         ],
-        total=QueueEntry.objects.filter(platform__in=platforms).count(),
+        total=waiting.count(),
     )
 
 

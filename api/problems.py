@@ -8,6 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
+from django.urls import Resolver404, resolve
+
+from api.rates import add_rate
+from api.schemas.words import words_for
 
 CONTENT_TYPE = "application/problem+json"
 Errors = Mapping[str, list[str]]
@@ -23,17 +27,19 @@ class Problem(Exception):
         *,
         errors: Errors | None = None,
         headers: Mapping[str, str] | None = None,
+        kind: str = "about:blank",
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.errors = errors
         self.headers = dict(headers or {})
+        self.kind = kind
 
 
 def problem_response(problem: Problem) -> HttpResponse:
     body: dict[str, Any] = {
-        "type": "about:blank",
+        "type": problem.kind,
         "title": HTTPStatus(problem.status).phrase,
         "status": problem.status,
         "detail": problem.detail,
@@ -51,8 +57,24 @@ def problem_response(problem: Problem) -> HttpResponse:
     return response
 
 
+OVER_QUOTA = "urn:botpool:over-quota"
+TRY_AGAIN_AFTER = 30  # seconds; when a bot ends is not known
+
+
+def over_quota(detail: str) -> Problem:
+    """Its type tells it from a call too many, which is also 429."""
+    headers = {"Retry-After": str(TRY_AGAIN_AFTER)}
+    return Problem(429, detail, headers=headers, kind=OVER_QUOTA)
+
+
+MOST_ERRORS = 20
+LONGEST_NAME = 100
+
+
 def wrong_fields(errors: Errors) -> Problem:
-    fields = ", ".join(sorted(errors))
+    """Not all of them if there are many: the answer must not be longer than the request."""
+    errors = {name[:LONGEST_NAME]: errors[name] for name in sorted(errors)[:MOST_ERRORS]}
+    fields = ", ".join(errors)
     return Problem(422, f"The request is invalid. Check: {fields}.", errors=errors)
 
 
@@ -64,25 +86,13 @@ def errors_by_field(found: list[dict[str, Any]]) -> Errors:
         # In a body the path starts with the view's argument, which the caller does not know.
         names = path[1:] if source == "body" else path
         field = ".".join(str(name) for name in names) or str(source)
-        errors[field].append(_WORDS.get(error["type"]) or _sentence(error["msg"]))
+        errors[field].append(words_for(error))
     return errors
-
-
-# Replaces messages in which pydantic mentions Python or our classes.
-_WORDS = {
-    "model_type": "The body must be a JSON object.",
-    "dict_type": "Must be a JSON object.",
-}
-
-
-def _sentence(message: str) -> str:
-    text = message.removeprefix("Value error, ")
-    return text if text.endswith(".") else f"{text}."
 
 
 class ProblemMiddleware:
     """Turns Django's own errors under /api/ into problem documents: unknown paths, wrong methods,
-    oversized bodies, unknown hosts."""
+    oversized bodies, unknown hosts. Keeps answers out of caches: they name meetings."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -90,6 +100,12 @@ class ProblemMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not request.path_info.startswith("/api/"):
             return self.get_response(request)
+        response = self._answer(request)
+        response.headers.setdefault("Cache-Control", "no-store")
+        add_rate(request, response)
+        return response
+
+    def _answer(self, request: HttpRequest) -> HttpResponse:
         if _length(request) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
             return problem_response(too_big())
         response = self.get_response(request)
@@ -116,7 +132,24 @@ def _from_response(response: HttpResponse, *, request: HttpRequest) -> Problem:
         allow = ", ".join(sorted(response.headers.get("Allow", "").split(", ")))
         detail = f"{request.method} is not allowed here. Allowed: {allow}."
         return Problem(status, detail, headers={"Allow": allow})
+    if status == 404:
+        return not_found(request)
     return Problem(status, DETAILS.get(status, HTTPStatus(status).description))
+
+
+def not_found(request: HttpRequest) -> Problem:
+    """With a hint if only a slash at the end is too much."""
+    path = request.path_info
+    shorter = path.rstrip("/")
+    hint = f" Leave out the slash at the end: {shorter}" if _is_call(path, shorter) else ""
+    return Problem(404, f"{DETAILS[404]}{hint}")
+
+
+def _is_call(path: str, shorter: str) -> bool:
+    try:
+        return path != shorter and resolve(shorter).route.startswith("api/v1/")
+    except Resolver404:
+        return False
 
 
 DETAILS = {

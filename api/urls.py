@@ -3,12 +3,12 @@ from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
 from api.application import api
-from api.problems import DETAILS, Problem, problem_response
+from api.problems import not_found, problem_response
 
 
 @csrf_exempt
 def nothing_here(request: HttpRequest) -> HttpResponse:
-    return problem_response(Problem(404, DETAILS[404]))
+    return problem_response(not_found(request))
 
 
 urlpatterns = [

@@ -3,6 +3,10 @@
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
+
+from api.docs.events import EVENT, WEBHOOKS
+from api.docs.names import with_good_names
 from api.problems import CONTENT_TYPE
 
 DESCRIPTION = """
@@ -34,12 +38,26 @@ PROBLEM = {
             "title": "Unprocessable Entity",
             "status": 422,
             "detail": "The request is invalid. Check: priority.",
-            "errors": {"priority": ["Input should be less than or equal to 1000."]},
+            "errors": {"priority": ["Must be at most 1000."]},
         }
     ],
 }
 
-_CONFLICTS = {"createBot", "releaseSlot"}
+TAGS = [
+    {"name": "Bots", "description": "Request bots, follow them and cancel them."},
+    {"name": "Pool", "description": "Slots, the queue, and how busy the pool is."},
+    {"name": "Servers", "description": "Coolify's servers, for operators."},
+    {"name": "Bot callbacks", "description": "Calls that bots make from their containers."},
+    {"name": "Coolify", "description": "Notifications from Coolify."},
+]
+
+_REPLAYED = {
+    "Idempotency-Replayed": {
+        "schema": {"type": "string", "enum": ["true"]},
+        "description": "Present if an earlier request with this Idempotency-Key was answered.",
+    }
+}
+_CONFLICTS = {"createBot", "releaseSlot", "drainServer", "cordonServer", "planMaintenance"}
 _RETRY_AFTER = {
     "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."},
 }
@@ -50,13 +68,32 @@ _HEADERS = {
 }
 
 
-def describe_problems(schema: dict[str, Any]) -> dict[str, Any]:
+def complete(schema: dict[str, Any]) -> dict[str, Any]:
+    """Add to the generated description what it lacks."""
+    schema["servers"] = [
+        {"url": settings.PUBLIC_URL, "description": "This Botpool"},
+        {"url": "/", "description": "The host of this page"},
+    ]
+    schema["tags"] = TAGS
+    schema["webhooks"] = WEBHOOKS
+    schema["components"]["schemas"]["BotStatusEvent"] = EVENT
+    _describe_problems(schema)
+    _describe_headers(schema)
+    return with_good_names(schema)
+
+
+def _describe_headers(schema: dict[str, Any]) -> None:
+    created = schema["paths"]["/api/v1/bots"]["post"]["responses"]
+    for status in (200, 201):
+        created[status]["headers"] = _REPLAYED
+
+
+def _describe_problems(schema: dict[str, Any]) -> None:
     schema["components"]["schemas"]["Problem"] = PROBLEM
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             for status in _errors(operation, method=method, path=path):
                 operation["responses"][str(status)] = _problem(status)
-    return schema
 
 
 def _errors(operation: dict[str, Any], *, method: str, path: str) -> list[int]:
@@ -70,6 +107,7 @@ def _errors(operation: dict[str, Any], *, method: str, path: str) -> list[int]:
         404: "{" in path,
         409: operation["operationId"] in _CONFLICTS,
         413: True,
+        415: "requestBody" in operation and "BotToken" not in schemes,
         422: has_parameters or refuses_unknown_parameters,
         429: bool({"ClientKey", "OperatorKey"} & set(schemes)),
         500: True,

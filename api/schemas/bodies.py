@@ -13,19 +13,29 @@ from api.problems import Problem, wrong_fields
 from slots.tokens import Assignment
 
 DEEPEST = 20
+MOST_FIELDS = 100  # far more than any call takes; each unknown one costs time and an error
 # PostgreSQL cannot store NUL characters or lone surrogates.
 CANNOT_BE_STORED = re.compile("[\x00\ud800-\udfff]")
 
 
 class StrictParser(Parser):
-    """Accepts strict JSON that PostgreSQL can store. The second check is not for bots: a refused
-    bot would keep its slot (see StatusReport)."""
+    """Accepts strict JSON that PostgreSQL can store. The type and the second check are not for
+    bots: a refused bot would keep its slot (see StatusReport)."""
 
     def parse_body(self, request: HttpRequest) -> Any:
+        if isinstance(getattr(request, "auth", None), Assignment):
+            return _parse(request.body)
+        _refuse_other_types(request)
         body = _parse(request.body)
-        if not isinstance(getattr(request, "auth", None), Assignment):
-            _check(body)
+        _check(body)
         return body
+
+
+def _refuse_other_types(request: HttpRequest) -> None:
+    kind = request.content_type or ""
+    if request.body and kind != "application/json" and not kind.endswith("+json"):
+        sent = f"not {kind[:100]}" if kind else "with its Content-Type"
+        raise Problem(415, f"The body must be JSON, {sent}. Send `Content-Type: application/json`.")
 
 
 def _parse(body: bytes) -> Any:
@@ -59,6 +69,9 @@ def _without_content(error: ValueError) -> str:
 
 def _check(body: Any) -> None:
     fields = body.items() if isinstance(body, dict) else [("body", body)]
+    if len(fields) > MOST_FIELDS:
+        why = f"Has {len(fields)} fields; at most {MOST_FIELDS} are allowed."
+        raise wrong_fields({"body": [why]})
     errors = {}
     for name, value in fields:
         why = _why_refused(name, depth=0) or _why_refused(value, depth=0)

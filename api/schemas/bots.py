@@ -15,14 +15,17 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from api.schemas.bodies import CANNOT_BE_STORED
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
 from bots.meetings import EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
-from bots.status import BotStatus, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from pool.waiting.waiting_for import WaitingCode, WaitingFor
 
+# Coolify cannot start a container whose environment is larger than 97.7 kB, and BOT_DATA contains
+# the configuration in base64, which makes it a third larger.
 LARGEST_CONFIG = 64 * 1024
 MILLISECOND = timedelta(milliseconds=1)
 LONGEST_QUEUE_TIMEOUT = settings.MAX_QUEUE_TIMEOUT // MILLISECOND
@@ -102,7 +105,7 @@ class NewBot(Incoming):
     @classmethod
     def _config_is_small(cls, config: dict[str, Any]) -> dict[str, Any]:
         if len(json.dumps(config, ensure_ascii=False).encode()) > LARGEST_CONFIG:
-            raise ValueError(f"Must be at most {LARGEST_CONFIG} bytes of JSON.")
+            raise PydanticCustomError("size", f"Must be at most {LARGEST_CONFIG} bytes of JSON.")
         return config
 
     @field_validator("webhook_url")
@@ -111,7 +114,7 @@ class NewBot(Incoming):
         try:
             return url if url is None else check_webhook_address(url)
         except WrongWebhookAddress as error:
-            raise ValueError(str(error)) from None
+            raise PydanticCustomError("address", "{why}", {"why": str(error)}) from None
 
 
 class WaitingForOut(Outgoing):
@@ -123,7 +126,35 @@ class WaitingForOut(Outgoing):
     )
 
 
+A_BOT: dict[str, Any] = {
+    "id": 7,
+    "correlationId": "order-4711",
+    "status": "QUEUED",
+    "platform": "google-meet",
+    "meetingUrl": "https://meet.google.com/abc-defg-hij",
+    "botDisplayName": "Notetaker",
+    "priority": 100,
+    "slotName": None,
+    "coolifyServiceUuid": None,
+    "failureReason": None,
+    "failureCode": None,
+    "createdAt": "2026-11-16T09:30:00Z",
+    "queuedAt": "2026-11-16T09:30:00Z",
+    "startedAt": None,
+    "lastHeartbeatAt": None,
+    "endedAt": None,
+    "waitingFor": {
+        "code": "slot",
+        "message": "2nd in the Google Meet queue; it gives up at 2026-11-16T09:35:00Z.",
+        "position": 2,
+        "expectedAt": "2026-11-16T09:31:00Z",
+    },
+}
+
+
 class BotOut(Outgoing):
+    model_config = ConfigDict(json_schema_extra={"examples": [A_BOT]})
+
     id: int
     correlation_id: str
     status: BotStatus
@@ -134,13 +165,16 @@ class BotOut(Outgoing):
     slot_name: str | None
     coolify_service_uuid: str | None
     failure_reason: str | None
+    failure_code: FailureCause | None = Field(
+        description="Why the bot failed, for programs; people read failureReason."
+    )
     created_at: datetime
     queued_at: datetime | None
     started_at: datetime | None
     last_heartbeat_at: datetime | None
     ended_at: datetime | None
     waiting_for: WaitingForOut | None = Field(
-        description="What the bot waits for until its container runs; null if it does not wait."
+        description="What the bot waits for until it is in its call; null if it does not wait."
     )
 
 
@@ -156,6 +190,7 @@ def bot_fields(bot: Bot, waiting: WaitingFor | None) -> dict[str, Any]:
         "slot_name": bot.slot_name or None,
         "coolify_service_uuid": bot.coolify_service_uuid or None,
         "failure_reason": bot.failure_reason or None,
+        "failure_code": bot.failure_cause or None,
         "created_at": bot.created_at,
         "queued_at": bot.queued_at,
         "started_at": bot.started_at,
@@ -167,6 +202,12 @@ def bot_fields(bot: Bot, waiting: WaitingFor | None) -> dict[str, Any]:
 
 class PlacedBot(Outgoing):
     """The two queue fields are present only while the bot is queued."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"bot": A_BOT, "queuePosition": 2, "estimatedWaitMs": 60000}]
+        }
+    )
 
     bot: BotOut
     queue_position: int | None = Field(None, description="1 is next.")

@@ -4,8 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from api.schemas.words import explained
+
 Cursor = Annotated[
-    str, Field(pattern=r"^[0-9a-f]{1,15}$", description="`nextCursor` of the previous page.")
+    str,
+    Field(
+        pattern=explained(r"^[0-9a-f]{1,15}$", "Must be the `nextCursor` of a previous page."),
+        description="`nextCursor` of the previous page.",
+    ),
 ]
 
 

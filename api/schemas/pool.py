@@ -30,6 +30,36 @@ class PoolOut(Outgoing):
     platforms: dict[Platform, PoolOfPlatform]
 
 
+class PressureOfPlatform(Outgoing):
+    free: int = Field(description="Slots that a bot could get now, counting room to grow.")
+    waiting: int
+    expected_wait_ms: int | None = Field(
+        description="Until a bot that is requested now would run; null if there is no estimate."
+    )
+    would_place_now: bool = Field(description="Whether it would get a slot without waiting.")
+
+
+class PressureOut(Outgoing):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "platforms": {
+                        "zoom": {
+                            "free": 0,
+                            "waiting": 3,
+                            "expectedWaitMs": 95000,
+                            "wouldPlaceNow": False,
+                        }
+                    }
+                }
+            ]
+        }
+    )
+
+    platforms: dict[Platform, PressureOfPlatform]
+
+
 class SlotOut(Outgoing):
     slot_name: str
     platform: Platform
@@ -46,7 +76,8 @@ class SlotOut(Outgoing):
     last_used_at: datetime | None
 
 
-def slot_out(slot: Slot) -> SlotOut:
+def slot_out(slot: Slot, *, is_own: bool = True) -> SlotOut:
+    """Not `is_own`: without what tells of another client's bot."""
     return SlotOut(
         slot_name=slot.name,
         platform=Platform(slot.platform),
@@ -54,10 +85,10 @@ def slot_out(slot: Slot) -> SlotOut:
         status_since=slot.status_since,
         container_status=ContainerStatus(slot.container_status),
         coolify_service_uuid=slot.coolify_uuid or None,
-        bot_id=slot.assigned_bot_id,
+        bot_id=slot.assigned_bot_id if is_own else None,
         epoch=slot.epoch,
         cordoned=slot.cordoned,
-        error=slot.error or None,
+        error=(slot.error or None) if is_own else None,
         recovery_attempts=slot.recovery_attempts,
         created_at=slot.created_at,
         last_used_at=slot.last_used_at,

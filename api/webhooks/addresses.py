@@ -11,8 +11,13 @@ from django.conf import settings
 LONGEST_ADDRESS = 2000
 _PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-# Private networks that `is_global` may miss: local NAT64, IPv4-compatible and site-local IPv6.
-_PRIVATE = [ipaddress.ip_network(name) for name in ("64:ff9b:1::/48", "::/96", "fec0::/10")]
+# The only IPv6 addresses in public use. Others, such as IPv4-translated ones, may lead inwards.
+_PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
+# Of the special ranges that IANA lists, those that `is_global` misses in some versions of Python.
+_PRIVATE = [
+    ipaddress.ip_network(name)
+    for name in ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "2001:db8::/32", "3fff::/20")
+]
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -80,10 +85,14 @@ def _parts(url: str) -> SplitResult:
 
 def _refuse_private(address: str) -> None:
     ip = _effective(ipaddress.ip_address(address.split("%")[0]))
-    is_private = any(ip in network for network in _PRIVATE)
+    is_private = any(ip in network for network in _PRIVATE) or (
+        ip.version == 6 and ip not in _PUBLIC_IPV6
+    )
     is_public = ip.is_global and not ip.is_multicast and not is_private
     if not is_public and not settings.WEBHOOK_ALLOW_PRIVATE:
-        raise WrongWebhookAddress("The address is in a private network.")
+        raise WrongWebhookAddress(
+            "The address is in a private network. Set WEBHOOK_ALLOW_PRIVATE=true to allow this."
+        )
 
 
 def _effective(ip: IPAddress) -> IPAddress:

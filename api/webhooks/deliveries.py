@@ -4,100 +4,168 @@ The history of bots is the outbox: it is written with each change, so nothing is
 creates a delivery for each event that has none, claims the deliveries that are due, sends them
 outside any transaction and records the results. A claim postpones the due time: if the worker
 dies, another one sends the delivery again.
+
+Each endpoint has few calls in flight at once, and one that does not answer is paused: it delays
+its own events only.
 """
 
 import json
 import logging
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
+from api.webhooks.endpoints import adopt_strays, note_failure, note_success, pause_after
 from api.webhooks.sending import Result, post
-from api.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, sign
-from bots.models import BotEvent, Webhook, WebhookDelivery
+from api.webhooks.signatures import old_headers, secrets_of, signed_headers
+from bots.models import BotEvent, Webhook, WebhookDelivery, WebhookEndpoint
 from bots.status import TERMINAL
 from core.correlation import correlated
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 16
+AT_ONCE = 32
+AT_ONCE_TO_FAILING = AT_ONCE // 2
+PER_ENDPOINT = 4
 LONGEST_PASS = 20.0
+HEED = 0.25  # seconds until new events are noted while others are in flight
 CLAIM = timedelta(seconds=120)
-FIRST_PAUSE = timedelta(seconds=5)
-LONGEST_PAUSE = timedelta(hours=1)
+
+InFlight = dict[Future[Result], WebhookDelivery]
 
 
 def deliver_webhooks() -> int:
     """Run one pass, for a limited time; return how many deliveries were sent."""
-    note_events()
+    adopt_strays()
     end, sent = time.monotonic() + LONGEST_PASS, 0
-    while time.monotonic() < end:
-        deliveries = _claim_due()
-        if not deliveries:
-            break
-        _send(deliveries)
-        sent += len(deliveries)
-    return sent
+    in_flight: InFlight = {}
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as senders:
+        while True:
+            if time.monotonic() < end:
+                note_events()
+                for delivery in _claim_due(list(in_flight.values())):
+                    in_flight[senders.submit(_post, delivery)] = delivery
+                    sent += 1
+            if not in_flight:
+                return sent
+            _record_finished(in_flight)
 
 
+# --- Noting events ------------------------------------------------------------------------------
+
+
+@transaction.atomic
 def note_events() -> None:
     """Create a delivery for each event that needs one.
 
     It starts from open webhooks: the cost does not grow with history. Two concurrent passes may see
     the same event; the unique index lets one of them insert it.
     """
-    told = BotEvent.objects.filter(bot__webhook__is_open=True, delivery=None)
-    events = told.exclude(from_status=F("to_status")).order_by("pk")
+    noted = WebhookDelivery.objects.filter(webhook=OuterRef("webhook_id"), event=OuterRef("pk"))
+    told = BotEvent.objects.filter(bot__webhooks__is_open=True).exclude(from_status=F("to_status"))
+    events = told.annotate(webhook_id=F("bot__webhooks__pk")).filter(~Exists(noted)).order_by("pk")
+    pairs = list(events.values_list("pk", "to_status", "webhook_id"))
+    if not pairs:
+        return
+    webhooks = Webhook.objects.select_related("endpoint").in_bulk({each[2] for each in pairs})
     WebhookDelivery.objects.bulk_create(
         [
-            WebhookDelivery(webhook_id=webhook, event_id=event)
-            for event, webhook in events.values_list("pk", "bot__webhook__pk")
+            WebhookDelivery(webhook_id=webhook, endpoint=endpoint, event_id=event, due_at=Now())
+            for event, status, webhook in pairs
+            if (endpoint := webhooks[webhook].endpoint) is not None and endpoint.receives(status)
         ],
         ignore_conflicts=True,
     )
     # A terminal event is a bot's last: no other can follow.
-    finished = Webhook.objects.filter(
-        is_open=True, deliveries__event__to_status__in=[status.value for status in TERMINAL]
+    finished = {webhook for _, status, webhook in pairs if status in TERMINAL}
+    Webhook.objects.filter(pk__in=finished).update(is_open=False)
+
+
+# --- Claiming -----------------------------------------------------------------------------------
+
+
+def _claim_due(in_flight: list[WebhookDelivery]) -> list[WebhookDelivery]:
+    """As many as there is room for, with a limit for each endpoint and one for failing ones."""
+    _hold_for_disabled()
+    busy = Counter(delivery.endpoint_id for delivery in in_flight)
+    room = AT_ONCE - len(in_flight)
+    failing_room = AT_ONCE_TO_FAILING - sum(_endpoint(each).failures > 0 for each in in_flight)
+    claimed: list[WebhookDelivery] = []
+    for endpoint in _with_something_due() if room else ():
+        places = min(room, PER_ENDPOINT - busy[endpoint.pk])
+        if endpoint.failures:  # one try shows whether it is back
+            places = min(places, failing_room, 1 - busy[endpoint.pk])
+        batch = _claim(endpoint, places) if places > 0 else []
+        room -= len(batch)
+        failing_room -= len(batch) if endpoint.failures else 0
+        claimed += batch
+    return claimed
+
+
+def _hold_for_disabled() -> None:
+    disabled = WebhookEndpoint.objects.filter(disabled_at__isnull=False)
+    held = WebhookDelivery.objects.filter(endpoint__in=disabled, due_at__isnull=False)
+    held.update(due_at=None)
+
+
+def _with_something_due() -> Iterator[WebhookEndpoint]:
+    """Endpoints that are neither disabled nor paused: those that work first, then the one that
+    waits longest."""
+    ready = Q(paused_until=None) | Q(paused_until__lte=Now())
+    first = _due().filter(endpoint=OuterRef("pk")).order_by("due_at").values("due_at")[:1]
+    found = WebhookEndpoint.objects.filter(ready, disabled_at=None).annotate(
+        first_due=Subquery(first)
     )
-    finished.update(is_open=False)
+    yield from found.filter(first_due__isnull=False).order_by("failures", "first_due")
 
 
-def _claim_due() -> list[WebhookDelivery]:
-    due = WebhookDelivery.objects.filter(due_at__lte=Now()).order_by("due_at", "pk")
+def _claim(endpoint: WebhookEndpoint, places: int) -> list[WebhookDelivery]:
     with transaction.atomic():
-        claimed = list(
-            due.select_for_update(skip_locked=True).values_list("pk", flat=True)[:AT_ONCE]
+        mine = _due().filter(endpoint=endpoint).order_by("due_at", "pk")
+        chosen = list(
+            mine.select_for_update(skip_locked=True).values_list("pk", flat=True)[:places]
         )
-        deliveries: QuerySet[WebhookDelivery] = WebhookDelivery.objects.filter(pk__in=claimed)
-        deliveries.update(due_at=Now() + CLAIM, attempts=F("attempts") + 1, last_attempt_at=Now())
-    return list(deliveries.select_related("event__bot", "webhook__api_key").order_by("event_id"))
+        claimed: QuerySet[WebhookDelivery] = WebhookDelivery.objects.filter(pk__in=chosen)
+        claimed.update(due_at=Now() + CLAIM, attempts=F("attempts") + 1, last_attempt_at=Now())
+    related = claimed.select_related("event__bot", "webhook__api_key", "endpoint__api_key")
+    return list(related.order_by("event_id"))
 
 
-def _send(deliveries: list[WebhookDelivery]) -> None:
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as senders:
-        results: Iterable[Result] = senders.map(_post, deliveries)
-        for delivery, result in zip(deliveries, results, strict=True):
-            _record(delivery, result)
+def _due() -> QuerySet[WebhookDelivery]:
+    return WebhookDelivery.objects.filter(due_at__lte=Now())
+
+
+def _endpoint(delivery: WebhookDelivery) -> WebhookEndpoint:
+    assert delivery.endpoint is not None, "only deliveries with an endpoint are claimed"
+    return delivery.endpoint
+
+
+# --- Sending ------------------------------------------------------------------------------------
 
 
 def _post(delivery: WebhookDelivery) -> Result:
     """Runs in its own thread, where a query would open another database connection."""
     body = json.dumps(payload(delivery), separators=(",", ":")).encode()
-    timestamp = int(time.time())
-    secret = delivery.webhook.api_key.key_hash
+    now = datetime.now(UTC)
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Botpool",
         "X-Botpool-Delivery": str(delivery.event_id),
-        TIMESTAMP_HEADER: str(timestamp),
-        SIGNATURE_HEADER: sign(body, secret=secret, timestamp=timestamp),
+        **old_headers(body, at=now, key_hash=delivery.webhook.api_key.key_hash),
+        **signed_headers(
+            body,
+            message_id=f"event_{delivery.event_id}",
+            at=now,
+            secrets=secrets_of(_endpoint(delivery).signer, now=now),
+        ),
     }
     return post(delivery.webhook.url, body, headers=headers)
 
@@ -118,16 +186,27 @@ def payload(delivery: WebhookDelivery) -> dict[str, Any]:
     }
 
 
+# --- Recording ----------------------------------------------------------------------------------
+
+
+def _record_finished(in_flight: InFlight) -> None:
+    finished, _ = wait(in_flight, timeout=HEED, return_when=FIRST_COMPLETED)
+    for future in finished:
+        _record(in_flight.pop(future), future.result())
+
+
 def _record(delivery: WebhookDelivery, result: Result) -> None:
     row = WebhookDelivery.objects.filter(pk=delivery.pk, delivered_at__isnull=True)
     if result.delivered:
         row.update(delivered_at=Now(), due_at=None, last_answer=result.answer)
+        note_success(_endpoint(delivery))
         return
     gives_up = delivery.attempts >= settings.WEBHOOK_ATTEMPTS
     row.update(
         due_at=None if gives_up else Now() + pause_after(delivery.attempts),
         last_answer=result.answer,
     )
+    note_failure(_endpoint(delivery), result)
     bot = delivery.event.bot
     with correlated(bot.correlation_id, bot=bot.pk):
         logger.warning(
@@ -138,7 +217,3 @@ def _record(delivery: WebhookDelivery, result: Result) -> None:
             ", giving up" if gives_up else "",
             result.answer,
         )
-
-
-def pause_after(attempts: int) -> timedelta:
-    return min(FIRST_PAUSE * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)

@@ -18,6 +18,12 @@ TOTAL_TIMEOUT = 8.0
 class Result:
     delivered: bool
     answer: str
+    status: int | None = None  # None: there was no answer
+
+    @property
+    def receiver_is_down(self) -> bool:
+        """Other events would fail, too. A refusal (4xx) concerns this event only."""
+        return self.status is None or self.status >= 500 or self.status == 429
 
 
 def post(url: str, body: bytes, *, headers: Mapping[str, str]) -> Result:
@@ -31,7 +37,7 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str]) -> Result:
         return Result(False, str(error))
     except (OSError, http.client.HTTPException) as error:
         return Result(False, f"{type(error).__name__}: {error}"[:300])
-    return Result(200 <= status < 300, f"HTTP {status}")
+    return Result(200 <= status < 300, f"HTTP {status}", status)
 
 
 @contextmanager

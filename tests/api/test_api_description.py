@@ -13,6 +13,7 @@ CONTRACT = {
     ("get", "/api/v1/bots/{id}/events"),
     ("post", "/api/v1/bots/{id}/cancel"),
     ("get", "/api/v1/pool"),
+    ("get", "/api/v1/pool/pressure"),
     ("get", "/api/v1/slots"),
     ("get", "/api/v1/queue"),
     ("post", "/api/v1/slots/{slotName}/release"),
@@ -20,6 +21,11 @@ CONTRACT = {
     ("post", "/api/v1/bots/{id}/heartbeat"),
     ("post", "/api/v1/bots/{id}/status"),
     ("post", "/api/v1/coolify/webhook/{secret}"),
+    ("get", "/api/v1/servers"),
+    ("post", "/api/v1/servers/{serverName}/drain"),
+    ("post", "/api/v1/servers/{serverName}/cordon"),
+    ("post", "/api/v1/servers/{serverName}/maintenance"),
+    ("post", "/api/v1/servers/{serverName}/return"),
 }
 
 
@@ -49,6 +55,28 @@ def test_every_authenticated_call_describes_401(document):
     for _, _, operation in operations(document):
         if operation.get("security"):
             assert "401" in operation["responses"]
+
+
+def test_it_names_the_server_and_what_webhooks_send(document, settings):
+    assert [each["url"] for each in document["servers"]] == [settings.PUBLIC_URL, "/"]
+    event = document["webhooks"]["bot.status"]["post"]["requestBody"]["content"]
+    assert event["application/json"]["schema"]["$ref"].endswith("/BotStatusEvent")
+    assert document["components"]["schemas"]["BotStatusEvent"]["examples"]
+
+
+def test_calls_of_clients_come_first(document):
+    assert [tag["name"] for tag in document["tags"]][:2] == ["Bots", "Pool"]
+    first = next(operations(document))
+    assert first[:2] in {("get", "/api/v1/bots"), ("post", "/api/v1/bots")}
+
+
+def test_schemas_have_good_names_and_no_dangling_references(document):
+    schemas = document["components"]["schemas"]
+    assert {"Bot", "BotEvent", "Slot", "Queue", "Pool", "WaitingFor"} <= set(schemas)
+    assert not [name for name in schemas if name.endswith("Out")]
+    assert all(schema["title"] == name for name, schema in schemas.items())
+    references = re.findall(r"#/components/schemas/(\w+)", repr(document))
+    assert set(references) <= set(schemas)
 
 
 def test_field_names_are_in_camel_case(document):

@@ -7,6 +7,7 @@ from api.application import api
 from api.keys import create_api_key, revoke_api_key
 from bots.models import ApiKey, Bot
 from pool.assign import assign_bot_to_slot
+from servers.models import Server
 from slots.deployment import Watch
 from slots.tokens import make_bot_token
 from tests.api.conftest import MEETING, Api
@@ -16,6 +17,14 @@ BODIES = {
     "createBot": {"meetingUrl": MEETING},
     "reportStatus": {"status": "IN_CALL"},
     "releaseSlot": {"reason": "Stuck"},
+    "drainServer": {"reason": "Update"},
+    "cordonServer": {"reason": "Update"},
+    "returnServer": {"reason": "Update"},
+    "planMaintenance": {
+        "reason": "Update",
+        "begins": "2099-01-01T10:00:00Z",
+        "ends": "2099-01-01T11:00:00Z",
+    },
 }
 CLIENT, OPERATOR, BOT, PUBLIC = {"client", "operator"}, {"operator"}, {"bot"}, {"public"}
 ALLOWED = {
@@ -25,9 +34,15 @@ ALLOWED = {
     "listBotEvents": CLIENT,
     "cancelBot": CLIENT,
     "getPool": CLIENT,
+    "getPressure": CLIENT,
     "listSlots": CLIENT,
     "listQueue": CLIENT,
     "releaseSlot": OPERATOR,
+    "listServers": OPERATOR,
+    "drainServer": OPERATOR,
+    "cordonServer": OPERATOR,
+    "planMaintenance": OPERATOR,
+    "returnServer": OPERATOR,
     "getBotOfContainer": BOT,
     "recordHeartbeat": BOT,
     "reportStatus": BOT,
@@ -53,7 +68,7 @@ def token_of(role, *, slot):
     if role == "bot":
         return make_bot_token(slot)
     if role in ("client", "operator"):
-        return create_api_key(name=role, role=role)
+        return create_api_key(name=role, role=role, client="app")
     key = create_api_key(name="revoked", role="operator")
     revoke_api_key(ApiKey.objects.get(name="revoked"))
     return key if role == "revoked" else ""
@@ -61,11 +76,19 @@ def token_of(role, *, slot):
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("call", [name for name in CALLS if ALLOWED[name] != PUBLIC])
-def test_a_call_is_open_only_to_its_roles(db, call, role):
+def test_a_call_is_open_only_to_its_roles(db, settings, call, role):
+    settings.COOLIFY_SERVER_UUIDS = ["server-1", "server-2"]
+    for uuid in settings.COOLIFY_SERVER_UUIDS:
+        Server.objects.create(uuid=uuid, name=uuid, read_at=timezone.now())
     SlotFactory(coolify_uuid="app-1")
     slot = assign_bot_to_slot(BotFactory(), reason="Bot requested", actor="test")
     method, path = CALLS[call]
-    path = path.format(id=slot.assigned_bot_id, slotName=slot.name, coolifyServiceUuid="app-1")
+    path = path.format(
+        id=slot.assigned_bot_id,
+        slotName=slot.name,
+        coolifyServiceUuid="app-1",
+        serverName="server-1",
+    )
     answer = Api(token_of(role, slot=slot)).call(method, path, BODIES.get(call))
     if role in ALLOWED[call]:
         assert answer.status_code in (200, 201)
@@ -92,13 +115,6 @@ def test_a_key_over_its_rate_is_told_when_to_try_again(settings, client_api):
 @pytest.fixture
 def recent_observation(db):
     Watch.objects.update_or_create(pk=True, defaults={"looked_at": timezone.now()})
-
-
-@pytest.mark.parametrize("body", [{"event": "deployment_success"}, None, "no JSON at all"])
-def test_a_notification_from_coolify_triggers_an_observation(recent_observation, settings, body):
-    answer = Api().post(f"coolify/webhook/{settings.COOLIFY_WEBHOOK_SECRET}", body)
-    assert answer.status_code == 204
-    assert Watch.objects.get().wanted_at is not None
 
 
 def test_a_notification_without_the_secret_does_nothing(recent_observation, settings):

@@ -24,6 +24,7 @@ FIELDS = {
     "slotName",
     "coolifyServiceUuid",
     "failureReason",
+    "failureCode",
     "createdAt",
     "queuedAt",
     "startedAt",
@@ -222,6 +223,17 @@ def test_the_same_idempotency_key_gives_the_same_bot(client_api):
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.json() == second.json()
     assert Bot.objects.count() == 1
+    assert "Idempotency-Replayed" not in first.headers
+    assert second["Idempotency-Replayed"] == "true"
+
+
+def test_a_replay_has_the_status_of_the_first_answer(client_api):
+    body = {"dedupeKey": "standup"}
+    assert again(client_api, body, key="a").status_code == 201
+    for replayed in (None, "true"):
+        found = again(client_api, body, key="b")
+        assert (found.status_code, found.headers.get("Idempotency-Replayed")) == (200, replayed)
+    assert again(client_api, body, key="a").status_code == 201
 
 
 def test_field_order_and_white_space_do_not_make_a_different_request(client_api):

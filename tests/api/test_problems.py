@@ -115,6 +115,86 @@ def test_an_unknown_parameter_lists_the_allowed_ones(client_api, path, hint):
     assert problem["errors"] == {"stauts": [f"Unknown parameter. {hint}"]}
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"colour": "red"}, "Unknown field."),
+        ({"meetingUrl": None}, "Must be a string."),
+        ({"meetingUrl": ""}, "Must not be empty."),
+        ({"priority": 1001}, "Must be at most 1000."),
+        ({"priority": -1}, "Must be at least 0."),
+        ({"priority": "5"}, "Must be a whole number."),
+        ({"priority": 1.5}, "Must be a whole number."),
+        ({"platform": "webex"}, "Must be one of: google-meet, teams, zoom."),
+        ({"botDisplayName": "x" * 256}, "Must have at most 255 characters."),
+    ],
+    ids=str,
+)
+def test_errors_are_in_words_for_people(client_api, change, words):
+    body = {"meetingUrl": "https://zoom.us/j/1", **change}
+    errors = assert_problem(client_api.post("bots", body), 422)["errors"]
+    assert errors == {next(iter(change)): [words]}
+
+
+def test_no_error_shows_a_pattern(client_api):
+    cursor = assert_problem(client_api.get("bots?cursor=x"), 422)["errors"]["cursor"]
+    assert cursor == ["Must be the `nextCursor` of a previous page."]
+    body = {"meetingUrl": "https://zoom.us/j/1"}
+    answer = client_api.post("bots", body, **{"Idempotency-Key": "a b"})
+    (words,) = assert_problem(answer, 422)["errors"]["Idempotency-Key"]
+    assert words == "Must have printable ASCII characters only, without spaces."
+
+
+def test_a_missing_field_is_named(client_api):
+    errors = assert_problem(client_api.post("bots", {}), 422)["errors"]
+    assert errors == {"meetingUrl": ["This is required."]}
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", ""])
+def test_a_body_without_a_json_type(client_api, kind):
+    body = b'{"meetingUrl": "https://zoom.us/j/1"}'
+    headers = {**client_api.headers, "Content-Type": kind}
+    answer = client_api.client.generic(
+        "POST", "/api/v1/bots", body, content_type=kind, headers=headers
+    )
+    assert "application/json" in assert_problem(answer, 415)["detail"]
+
+
+def test_a_bot_may_leave_out_the_type(assigned):
+    path = f"/api/v1/bots/{assigned.bot.pk}/status"
+    answer = assigned.api.client.generic(
+        "POST",
+        path,
+        b'{"status": "IN_CALL"}',
+        content_type="text/plain",
+        headers=assigned.api.headers,
+    )
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["bots/", "bots/7/", "pool/", "slots/pool-zoom-001/release/"])
+def test_a_slash_too_much_gets_a_hint(client_api, path):
+    detail = assert_problem(client_api.get(path), 404)["detail"]
+    assert detail.endswith(f"Leave out the slash at the end: /api/v1/{path.rstrip('/')}")
+    assert "slash" not in assert_problem(client_api.get("nothing/"), 404)["detail"]
+
+
+def test_every_answer_to_a_key_says_what_is_left_of_its_rate(client_api, settings):
+    settings.API_RATE_LIMIT = 600
+    for answer in (client_api.get("bots"), client_api.get("bots/999"), client_api.post("bots", {})):
+        assert answer["RateLimit-Policy"] == '"key";q=600;w=60'
+        assert 590 < int(answer["RateLimit-Remaining"]) < 600
+        assert f"r={answer['RateLimit-Remaining']};" in answer["RateLimit"]
+
+
+def test_a_refused_call_has_nothing_left(client_api, settings):
+    settings.API_RATE_LIMIT = 1
+    client_api.get("pool")
+    answer = client_api.get("pool")
+    assert_problem(answer, 429)
+    assert answer["RateLimit-Remaining"] == "0"
+
+
 def test_too_many_parameters(client_api):
     query = "&".join(f"p{number}=x" for number in range(1001))
     assert_problem(client_api.get(f"pool?{query}"), 400)
@@ -151,3 +231,29 @@ def test_each_response_has_a_correlation_id(client_api):
 
 def test_pages_outside_the_api_keep_their_own_errors(db):
     assert "json" not in Api().client.get("/nothing")["Content-Type"]
+
+
+def test_many_unknown_fields_cost_little_and_answer_shortly(client_api):
+    """Each of them in the answer would make it longer than the request."""
+    body = {f"field {number}": 1 for number in range(50_000)}
+    answer = client_api.post("bots", body)
+    assert assert_problem(answer, 422)["errors"] == {
+        "body": ["Has 50000 fields; at most 100 are allowed."]
+    }
+
+
+def test_a_long_list_of_errors_is_cut(client_api):
+    answer = client_api.post("bots", {f"{number} " + "x" * 5_000: 1 for number in range(90)})
+    problem = assert_problem(answer, 422)
+    assert len(problem["errors"]) == 20
+    assert len(answer.content) < 20_000
+
+
+@pytest.mark.parametrize("path", ["bots", "bots/999", "nothing", "openapi.json", "pool"])
+def test_no_answer_is_kept_in_a_cache(client_api, path):
+    assert client_api.get(path)["Cache-Control"] == "no-store"
+    assert client_api.post("bots", b"x" * 1_000_001)["Cache-Control"] == "no-store"
+
+
+def test_the_interactive_page_does_not_store_the_key(client_api):
+    assert '"persistAuthorization": true' not in client_api.get("docs").text

@@ -60,6 +60,7 @@ def run_schemathesis(url: str, directory: Path, **values: object) -> subprocess.
     (directory / "hooks.py").write_text(HOOKS)
     (directory / "schemathesis.toml").write_text(CONFIG.format(**values))
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/api/v1/openapi.json"]
+    command += ["--url", url]
     return subprocess.run(
         [*command, "--checks", "all", "--no-color"],
         cwd=directory,

@@ -8,14 +8,23 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import standardwebhooks
+from django.conf import settings as configured
 from django.db.models.functions import Now
 
 from api.keys import create_api_key
 from api.webhooks import addresses, sending
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
-from api.webhooks.deliveries import deliver_webhooks, pause_after
+from api.webhooks.deliveries import deliver_webhooks
+from api.webhooks.endpoints import (
+    create_endpoint,
+    enable_endpoint,
+    pause_after,
+    send_again,
+)
+from api.webhooks.signatures import rotate_secret, secret_of
 from botpool.telemetry.retention import prune
-from bots.models import Bot, Webhook, WebhookDelivery
+from bots.models import ApiKey, Bot, Webhook, WebhookDelivery, WebhookEndpoint
 from bots.moves import Outcome
 from bots.status import BotStatus
 from pool.lifecycle import end_bot
@@ -75,6 +84,7 @@ def api(private_allowed, receiver):
 
 def make_due():
     WebhookDelivery.objects.filter(due_at__isnull=False).update(due_at=Now())
+    WebhookEndpoint.objects.update(paused_until=None)
 
 
 def test_each_status_change_is_sent_to_the_keys_address(api, receiver):
@@ -168,12 +178,12 @@ def test_a_redirect_is_not_followed(api, receiver):
 def test_another_worker_sends_what_a_killed_worker_had_claimed(api, receiver, monkeypatch):
     api.post("bots", {"meetingUrl": MEETING})
     with monkeypatch.context() as killed, pytest.raises(SystemExit):
-        killed.setattr("api.webhooks.deliveries._send", lambda _: exit())
+        killed.setattr("api.webhooks.deliveries._record_finished", lambda _: exit())
         deliver_webhooks()
-    assert not receiver.got
+    assert not WebhookDelivery.objects.filter(delivered_at__isnull=False).exists()
     make_due()  # the claim expires
     deliver_webhooks()
-    assert len(receiver.got) == 2
+    assert WebhookDelivery.objects.filter(delivered_at__isnull=False).count() == 2
 
 
 def test_a_webhook_is_closed_after_its_bots_last_event(api):
@@ -193,6 +203,176 @@ def test_old_deliveries_are_pruned_and_not_sent_again(api, receiver, settings):
     WebhookDelivery.objects.update(created_at=Now() - timedelta(days=400))
     assert dict(prune())["webhook deliveries"] == 3
     assert deliver_webhooks() == 0
+
+
+# --- Standard Webhooks ----------------------------------------------------------------------
+
+
+def verifies(secret, received) -> bool:
+    """Whether the reference library accepts it."""
+    _, headers, body = received
+    lower = {name.lower(): value for name, value in headers.items()}
+    try:
+        standardwebhooks.Webhook(secret).verify(body, lower)
+    except standardwebhooks.WebhookVerificationError:
+        return False
+    return True
+
+
+def test_the_reference_library_accepts_our_signatures(api, receiver):
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    secret = secret_of(WebhookEndpoint.objects.get())
+    assert all(verifies(secret, each) for each in receiver.got)
+    assert not verifies(secret_of(ApiKey.objects.get()), receiver.got[0])
+
+
+def test_the_id_is_that_of_the_event_and_stays_when_it_is_sent_again(api, receiver):
+    receiver.answers = [500, 500]
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    make_due()
+    deliver_webhooks()
+    ids = [headers["webhook-id"] for _, headers, _ in receiver.got]
+    assert sorted(ids) == sorted(2 * list(set(ids))) and len(set(ids)) == 2
+
+
+def test_after_a_rotation_both_secrets_sign_for_a_time(api, receiver):
+    endpoint = WebhookEndpoint.objects.get()
+    old = secret_of(endpoint)
+    new = rotate_secret(endpoint)
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert new != old
+    assert verifies(old, receiver.got[0]) and verifies(new, receiver.got[0])
+    WebhookEndpoint.objects.update(old_secret_until=Now())
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert verifies(new, receiver.got[-1]) and not verifies(old, receiver.got[-1])
+
+
+def test_a_former_secret_key_still_signs(api, receiver, settings):
+    old = secret_of(WebhookEndpoint.objects.get())
+    settings.SECRET_KEY_FALLBACKS = [configured.SECRET_KEY]
+    settings.SECRET_KEY = "another"
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert verifies(old, receiver.got[0])
+    assert verifies(secret_of(WebhookEndpoint.objects.get()), receiver.got[0])
+
+
+def test_addresses_in_requests_share_the_secret_of_their_key(private_allowed, receiver):
+    api = Api(create_api_key(name="app"))
+    api.post("bots", {"meetingUrl": MEETING, "webhookUrl": receiver.url})
+    api.post("bots", {"meetingUrl": MEETING, "webhookUrl": f"{receiver.url}&y=2"})
+    deliver_webhooks()
+    secret = secret_of(ApiKey.objects.get())
+    assert len(receiver.got) == 4
+    assert all(verifies(secret, each) for each in receiver.got)
+    assert WebhookEndpoint.objects.count() == 1  # one per host
+
+
+def test_no_secret_is_stored(api):
+    secret = secret_of(WebhookEndpoint.objects.get()).removeprefix("whsec_")
+    rows = [*WebhookEndpoint.objects.values(), *ApiKey.objects.values()]
+    assert secret not in repr(rows)
+
+
+# --- Endpoints ------------------------------------------------------------------------------
+
+
+def test_each_endpoint_of_a_key_gets_the_events_it_asks_for(api, receiver):
+    key = ApiKey.objects.get()
+    ends = create_endpoint(key, receiver.url.replace("hook", "ends"), statuses=["CANCELLED"])
+    bot = Bot.objects.get(pk=api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"])
+    deliver_webhooks()
+    end_bot(bot, Outcome(BotStatus.CANCELLED, "Not needed", "test"))
+    deliver_webhooks()
+    got = sorted((path, json.loads(body)["status"]) for path, _, body in receiver.got)
+    assert got == [
+        ("/ends?x=1", "CANCELLED"),
+        ("/hook?x=1", "CANCELLED"),
+        ("/hook?x=1", "DEPLOYING"),
+        ("/hook?x=1", "PENDING"),
+    ]
+    assert not Webhook.objects.filter(is_open=True).exists()
+    assert ends.deliveries.count() == 1
+
+
+def test_a_failing_endpoint_is_paused_longer_each_time(api, receiver):
+    receiver.answers = [503] * 10
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    endpoint = WebhookEndpoint.objects.get()
+    assert endpoint.failures == 1 and endpoint.failing_since and endpoint.paused_until
+    first = len(receiver.got)
+    WebhookDelivery.objects.update(due_at=Now())
+    assert deliver_webhooks() == 0  # the endpoint is paused
+    make_due()
+    deliver_webhooks()
+    assert len(receiver.got) == first + 1  # one try shows whether it is back
+    assert WebhookEndpoint.objects.get().failures == 2
+    receiver.answers = []
+    make_due()
+    deliver_webhooks()
+    endpoint.refresh_from_db()
+    assert (endpoint.failures, endpoint.failing_since, endpoint.paused_until) == (0, None, None)
+
+
+def test_a_refused_event_does_not_pause_its_endpoint(api, receiver):
+    receiver.answers = [400]
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert WebhookEndpoint.objects.get().paused_until is None
+    assert WebhookDelivery.objects.filter(delivered_at__isnull=False).count() == 1
+
+
+def test_an_endpoint_that_fails_for_too_long_is_disabled_and_keeps_its_events(api, receiver):
+    receiver.answers = [500, 500]
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    receiver.answers = [500]
+    WebhookEndpoint.objects.update(failing_since=Now() - timedelta(days=2))
+    make_due()
+    with log_lines() as lines:
+        deliver_webhooks()
+    endpoint = WebhookEndpoint.objects.get()
+    assert endpoint.disabled_at
+    assert any("is disabled" in line["message"] for line in lines)
+    make_due()
+    api.post("bots", {"meetingUrl": MEETING})  # its events are kept, too
+    assert deliver_webhooks() == 0
+    assert not WebhookDelivery.objects.filter(due_at__isnull=False).exists()
+    assert enable_endpoint(endpoint)
+    deliver_webhooks()
+    assert WebhookDelivery.objects.filter(delivered_at__isnull=False).count() == 4
+
+
+def test_an_endpoint_that_is_gone_is_disabled_at_once(api, receiver):
+    receiver.answers = [410, 410]
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    assert "410" in WebhookEndpoint.objects.get().disabled_because
+
+
+def test_a_delivered_event_can_be_sent_again(api, receiver):
+    api.post("bots", {"meetingUrl": MEETING})
+    deliver_webhooks()
+    delivery = WebhookDelivery.objects.first()
+    send_again(delivery)
+    assert deliver_webhooks() == 1
+    assert len(receiver.got) == 3
+    delivery.refresh_from_db()
+    assert delivery.delivered_at and delivery.attempts == 1
+
+
+def test_rows_of_the_version_before_are_adopted(api, receiver):
+    api.post("bots", {"meetingUrl": MEETING})
+    api.post("bots", {"meetingUrl": MEETING, "webhookUrl": receiver.url.replace("hook", "own")})
+    Webhook.objects.update(endpoint=None)
+    deliver_webhooks()
+    assert {path for path, _, _ in receiver.got} == {"/hook?x=1", "/own?x=1"}
+    assert not WebhookDelivery.objects.filter(endpoint=None).exists()
 
 
 # --- Addresses ------------------------------------------------------------------------------
@@ -216,7 +396,7 @@ def test_old_deliveries_are_pruned_and_not_sent_again(api, receiver, settings):
 def test_a_private_address_is_refused_with_the_request(client_api, url):
     answer = client_api.post("bots", {"meetingUrl": MEETING, "webhookUrl": url})
     assert answer.status_code == 422
-    assert "private" in answer.json()["errors"]["webhookUrl"][0]
+    assert "WEBHOOK_ALLOW_PRIVATE" in answer.json()["errors"]["webhookUrl"][0]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from bots.models import Bot
+from bots.moves import Outcome, move_bot
+from bots.status import BotStatus
 from pool.waiting.waiting_for import WaitingCode
 from slots.models import Deployment
 from tests.api.conftest import MEETING, Api
@@ -46,7 +48,7 @@ def test_a_bot_that_deploys_says_what_it_waits_for(client_api):
     bot = client_api.get(f"bots/{waits_for_place(client_api)}").json()
     waiting = bot["waitingFor"]
     assert (bot["status"], waiting["code"], waiting["position"]) == ("DEPLOYING", "build_place", 2)
-    assert waiting["message"].startswith("2nd of 2 for 2 build places on server-1; it gives up at ")
+    assert waiting["message"].startswith("2nd of 2 for 2 build places on server-1, about ")
     assert datetime.fromisoformat(waiting["expectedAt"]) > datetime.now(UTC)
 
 
@@ -59,7 +61,12 @@ def test_a_new_bot_with_a_slot_is_about_to_start(client_api, slot):
     }
 
 
-def test_a_bot_that_runs_waits_for_nothing(client_api, assigned):
+def test_a_bot_that_runs_joins_its_call(client_api, assigned):
+    assert client_api.get(f"bots/{assigned.bot.pk}").json()["waitingFor"]["code"] == "joining"
+
+
+def test_a_bot_in_its_call_waits_for_nothing(client_api, assigned):
+    assert move_bot(assigned.bot.pk, Outcome(BotStatus.IN_CALL, "Admitted", "test"))
     assert client_api.get(f"bots/{assigned.bot.pk}").json()["waitingFor"] is None
     assert client_api.get("bots").json()["bots"][0]["waitingFor"] is None
 
@@ -91,7 +98,7 @@ def test_a_list_says_it_of_each_bot(client_api):
 
 @pytest.mark.parametrize("bots", [2, 30])
 def test_a_list_of_any_length_costs_as_many_queries(
-    client_api, full_pool, bots, django_assert_num_queries
+    operator_api, full_pool, bots, django_assert_num_queries
 ):
     many_wait(bots)
     for status in ("waiting_for_place", "starting", "in_progress"):
@@ -99,20 +106,20 @@ def test_a_list_of_any_length_costs_as_many_queries(
             Bot.objects.filter(pk=each.bot_id).update(status="DEPLOYING", previous_status="PENDING")
     # The key and the list; nine for what they wait for.
     with django_assert_num_queries(11):
-        listed = client_api.get("bots?limit=200").json()["bots"]
+        listed = operator_api.get("bots?limit=200").json()["bots"]
     assert sum(bot["waitingFor"] is not None for bot in listed) == 4 * bots
 
 
 def test_the_description_lists_every_code(client_api):
     schemas = Api().get("openapi.json").json()["components"]["schemas"]
     assert schemas["WaitingCode"]["enum"] == WaitingCode.values
-    assert set(schemas["WaitingForOut"]["required"]) == {
+    assert set(schemas["WaitingFor"]["required"]) == {
         "code",
         "message",
         "position",
         "expectedAt",
     }
-    for bot in ("BotOut", "BotInDetail"):
+    for bot in ("Bot", "BotWithPlace"):
         assert "waitingFor" in schemas[bot]["required"]
 
 

@@ -1,0 +1,117 @@
+"""Coolify's servers, for operators: their states, and taking them out of service."""
+
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Path, Router
+
+from api.access import OperatorKey, key_of
+from api.problems import Problem
+from api.schemas.parameters import refuse_unknown_parameters
+from api.schemas.servers import (
+    Maintenance,
+    ServerList,
+    ServerOrder,
+    ServerOut,
+    ServerReturn,
+    server_out,
+)
+from pool.servers.orders import (
+    OrderRefused,
+    cordon_server,
+    drain_server,
+    plan_maintenance,
+    return_server,
+)
+from pool.servers.overview import overview_of, server_overviews
+from servers.models import Server
+from servers.reports import named
+
+router = Router(tags=["Servers"], auth=OperatorKey(), by_alias=True)
+router.add_decorator(refuse_unknown_parameters)
+
+ServerName = Annotated[str, Path(alias="serverName", min_length=1, max_length=200)]
+
+
+@router.get("/servers", response=ServerList, summary="List servers", operation_id="listServers")
+def list_servers(request: HttpRequest) -> ServerList:
+    """With their states, why they are in them, and how far a drain has come."""
+    return ServerList(servers=[server_out(each) for each in server_overviews()])
+
+
+@router.post(
+    "/servers/{serverName}/drain",
+    response=ServerOut,
+    summary="Drain a server",
+    operation_id="drainServer",
+)
+def drain(request: HttpRequest, server_name: ServerName, order: ServerOrder) -> ServerOut:
+    """It gets no new bots. Idle slots leave at once, the others when their meetings end. Refused
+    with 409 for the last server in service."""
+    return _obeyed(request, drain_server, server_name, reason=order.reason, until=order.until)
+
+
+@router.post(
+    "/servers/{serverName}/cordon",
+    response=ServerOut,
+    summary="Cordon a server",
+    operation_id="cordonServer",
+)
+def cordon(request: HttpRequest, server_name: ServerName, order: ServerOrder) -> ServerOut:
+    """It gets no new bots. Its slots stay. Refused with 409 for the last server in service."""
+    return _obeyed(request, cordon_server, server_name, reason=order.reason, until=order.until)
+
+
+@router.post(
+    "/servers/{serverName}/maintenance",
+    response=ServerOut,
+    summary="Plan a maintenance window",
+    operation_id="planMaintenance",
+)
+def maintenance(request: HttpRequest, server_name: ServerName, window: Maintenance) -> ServerOut:
+    """The server drains by itself before the window and returns after it. Refused with 409 if the
+    window ends before it begins or is over."""
+    return _obeyed(
+        request,
+        plan_maintenance,
+        server_name,
+        reason=window.reason,
+        begins=window.begins,
+        ends=window.ends,
+    )
+
+
+@router.post(
+    "/servers/{serverName}/return",
+    response=ServerOut,
+    summary="Return a server to service",
+    operation_id="returnServer",
+)
+def return_to_service(
+    request: HttpRequest, server_name: ServerName, body: ServerReturn
+) -> ServerOut:
+    """Undoes orders and maintenance windows. Nothing changes if there are none."""
+    return _obeyed(request, return_server, server_name, reason=body.reason)
+
+
+def _obeyed(request: HttpRequest, give: Any, name: str, **order: Any) -> ServerOut:
+    server = _server(name)
+    try:
+        give(server, actor=f"key:{key_of(request).name}", **order)
+    except OrderRefused as error:
+        raise Problem(409, f"{error}. Nothing was changed.") from None
+    overview = overview_of(server)
+    if overview is None:
+        raise _no_such_server(name)
+    return server_out(overview)
+
+
+def _server(name: str) -> Server:
+    server = named(name)
+    if server is None or overview_of(server) is None:
+        raise _no_such_server(name)
+    return server
+
+
+def _no_such_server(name: str) -> Problem:
+    return Problem(404, "There is no such server. `GET /api/v1/servers` lists them.")
