@@ -1,7 +1,31 @@
-import os
+"""The application that the web server calls."""
 
+import io
+import os
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "botpool.settings")
 
-application = get_wsgi_application()
+Application = Callable[[dict[str, Any], Callable[..., Any]], Any]
+
+
+def with_chunked_bodies(application: Application) -> Application:
+    """Give Django the length of a chunked body: without one, it takes the body for empty.
+
+    At most one byte more than allowed is read. Its length alone then makes Django refuse it.
+    """
+
+    def measured(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        if environ.get("wsgi.input_terminated") and "HTTP_TRANSFER_ENCODING" in environ:
+            body = environ["wsgi.input"].read(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+            environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        return application(environ, start_response)
+
+    return measured
+
+
+application = with_chunked_bodies(get_wsgi_application())

@@ -16,7 +16,7 @@ directly() {
 process=${1:-}
 [ $# -gt 0 ] && shift
 case "$process" in
-web) exec "$python" -m gunicorn --config ops/gunicorn.conf.py botpool.wsgi:application ;;
+web) exec "$python" -m gunicorn --config python:botpool.runtime.web.configuration botpool.wsgi:application ;;
 worker) exec "$python" manage.py worker ;;
 ticker)
     directly

@@ -9,14 +9,15 @@ from django.conf import settings
 from botpool.runtime.ports import free_port
 from botpool.runtime.process import ManagedProcess
 from botpool.runtime.secret_files import write_privately
-from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_SERVER
+from coolify.simulator.settings import DEFAULT_PROJECT, server_uuids
 
 PREFERRED_PORT = 8780
 
 
 class SimulatedCoolify:
-    def __init__(self, *, speed: float) -> None:
+    def __init__(self, *, speed: float, servers: int) -> None:
         self.speed = speed
+        self.servers = servers
         self.port = free_port(host="127.0.0.1", preferred=PREFERRED_PORT)
         self.token = f"1|{secrets.token_urlsafe(24)}"
         self.url = f"http://127.0.0.1:{self.port}/api/v1"
@@ -29,7 +30,7 @@ class SimulatedCoolify:
             "COOLIFY_API_URL": self.url,
             "COOLIFY_API_TOKEN": self.token,
             "COOLIFY_PROJECT_UUID": DEFAULT_PROJECT,
-            "COOLIFY_SERVER_UUID": DEFAULT_SERVER,
+            "COOLIFY_SERVER_UUID": ",".join(server_uuids(self.servers)),
             "COOLIFY_SIMULATED": "true",
         }
 
@@ -52,6 +53,7 @@ class SimulatedCoolify:
             "--speed": f"{self.speed:g}",
             "--state": str(settings.DATA_DIR / "simulator-state.json"),
             "--token": self.token,
+            "--servers": str(self.servers),
         }
         words = [word for option in options.items() for word in option]
         manage = str(settings.BASE_DIR / "manage.py")

@@ -1,0 +1,1 @@
+"""The web server: gunicorn's configuration, and a worker that slow clients cannot hold up."""

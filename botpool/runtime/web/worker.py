@@ -1,0 +1,217 @@
+"""A gunicorn worker that gives a thread only to a request that has arrived as a whole.
+
+One loop receives requests and sends answers, for all clients at once; threads run the application.
+A slow client therefore costs a file and some memory, but no thread and no database connection.
+"""
+
+import json
+import os
+import selectors
+import time
+from concurrent.futures import Future
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from gunicorn.http.errors import (
+    ExpectationFailed,
+    LimitRequestHeaders,
+    LimitRequestLine,
+    NoMoreData,
+    ParseException,
+    UnsupportedTransferCoding,
+)
+from gunicorn.http.parser import RequestParser
+from gunicorn.workers.gthread import ThreadWorker
+
+from botpool.runtime.web.connection import Connection
+from botpool.runtime.web.framing import LARGEST_BODY
+
+# For a whole request, and for a whole answer.
+REQUEST_SECONDS = float(os.environ.get("WEB_REQUEST_SECONDS", "20"))
+FAREWELL_SECONDS = 2.0
+# Of requests and answers under way; a process has several times as much.
+MOST_BYTES_HELD = 64_000_000
+
+_STATUS = {
+    LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG,
+    LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    UnsupportedTransferCoding: HTTPStatus.NOT_IMPLEMENTED,
+    ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
+}
+
+
+class PatientWorker(ThreadWorker):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.waiting: dict[Connection, None] = {}  # for their clients, the longest first
+        self.working = 0
+        self.held = 0  # bytes of those that wait
+        self.next_check = 0.0
+
+    # --- The loop ----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        wakes = self.method_queue.fileno()
+        self.poller.register(wakes, selectors.EVENT_READ, self.method_queue.run_callbacks)
+        self.set_accept_enabled(True)
+        while self.alive and self.is_parent_alive():
+            self._turn()
+        self.set_accept_enabled(False)
+        deadline = time.monotonic() + self.cfg.graceful_timeout
+        self._close_idle()
+        while (self.working or self.waiting) and time.monotonic() < deadline:
+            self._turn()
+        self.tpool.shutdown(wait=False)
+        for listener in self.sockets:
+            listener.close()
+
+    def _turn(self) -> None:
+        self.notify()
+        self.wait_for_and_dispatch_events(timeout=1.0)
+        now = time.monotonic()
+        if now >= self.next_check:
+            self.next_check = now + 1.0
+            for connection in [each for each in self.waiting if each.deadline < now]:
+                self._close(connection)
+
+    def _close_idle(self) -> None:
+        """Before the end: connections on which no request has begun."""
+        for connection in [each for each in self.waiting if not each.held]:
+            self._close(connection)
+
+    # --- Receiving ---------------------------------------------------------------------------
+
+    def accept(self, listener: Any) -> None:
+        try:
+            sock, client = listener.accept()
+        except OSError:  # the other process was first, or the client has gone
+            return
+        self._make_room()
+        connection = Connection(sock, client, listener.getsockname())
+        self._wait_for_request(connection, seconds=REQUEST_SECONDS)
+
+    def _make_room(self) -> None:
+        """Close the connections that have waited longest, if there are too many or too large."""
+        while self.waiting and (
+            self.held > MOST_BYTES_HELD
+            or len(self.waiting) + self.working >= self.worker_connections
+        ):
+            self._close(next(iter(self.waiting)))
+
+    def _wait_for_request(self, connection: Connection, *, seconds: float) -> None:
+        self._wait(connection, selectors.EVENT_READ, self._receive, seconds=seconds)
+
+    def _receive(self, connection: Connection) -> None:
+        begins = not connection.received
+        if not connection.receive():
+            self._close(connection)
+            return
+        if begins:
+            connection.deadline = time.monotonic() + REQUEST_SECONDS
+        self._serve_if_complete(connection)
+
+    def _serve_if_complete(self, connection: Connection) -> None:
+        if not connection.framing.is_complete(connection.received):
+            connection.ask_for_body()
+            self._count(connection)
+            self._make_room()
+            return
+        self._stop_waiting(connection)
+        self.working += 1
+        future = self.tpool.submit(self.handle, connection)
+        future.add_done_callback(partial(self.method_queue.defer, self._finish, connection))
+
+    # --- Answering, in a thread --------------------------------------------------------------
+
+    def handle(self, connection: Connection) -> bool:
+        """Whether the connection can serve another request."""
+        data, framing = connection.take_request()
+        if framing.is_too_big:
+            detail = f"The body is larger than {LARGEST_BODY} bytes."
+            return _refuse(connection, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+        parser = RequestParser(self.cfg, [data], connection.client)
+        try:
+            request = next(parser)
+            if framing.is_refused:
+                request.force_close()
+            keeps = self.handle_request(request, connection) and parser.finish_body()
+            return bool(keeps and not parser.unreader.take_buffered())
+        except (NoMoreData, StopIteration, OSError):
+            return False
+        except ParseException as error:
+            self.log.warning("Refused a request from %s: %s", connection.client, error)
+            status = _STATUS.get(type(error), HTTPStatus.BAD_REQUEST)
+            return _refuse(connection, status, f"{status.description or status.phrase}.")
+        except Exception:
+            self.log.exception("Error handling a request")
+            return _refuse(connection, HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error.")
+
+    # --- Sending -----------------------------------------------------------------------------
+
+    def _finish(self, connection: Connection, future: "Future[bool]") -> None:
+        self.working -= 1
+        failed = future.cancelled() or future.exception() is not None
+        connection.closes = failed or not future.result() or not self.alive
+        self._wait(connection, selectors.EVENT_WRITE, self._send, seconds=REQUEST_SECONDS)
+        self._send(connection)
+
+    def _send(self, connection: Connection) -> None:
+        try:
+            if not connection.sock.flush():
+                return
+        except OSError:
+            self._close(connection)
+            return
+        self._stop_waiting(connection)
+        if not connection.closes:
+            self._wait_for_request(connection, seconds=self.cfg.keepalive)
+            self._serve_if_complete(connection)  # it may have arrived with the one before
+        elif connection.shut():
+            self._wait(connection, selectors.EVENT_READ, self._see_off, seconds=FAREWELL_SECONDS)
+        else:
+            connection.close()
+
+    def _see_off(self, connection: Connection) -> None:
+        """Read what the client still sends: closing now could cost it the answer."""
+        connection.received.clear()
+        if not connection.receive():
+            self._close(connection)
+
+    # --- Connections that wait for their clients ---------------------------------------------
+
+    def _wait(self, connection: Connection, event: int, then: Any, *, seconds: float) -> None:
+        connection.deadline = time.monotonic() + seconds
+        self.waiting[connection] = None
+        self._count(connection)
+        self.poller.register(connection.socket, event, lambda _: self._go_on(connection, then))
+
+    def _go_on(self, connection: Connection, then: Any) -> None:
+        if connection in self.waiting:  # else it was closed in this turn, to make room
+            then(connection)
+
+    def _stop_waiting(self, connection: Connection) -> None:
+        del self.waiting[connection]
+        self.held -= connection.counted
+        connection.counted = 0
+        self.poller.unregister(connection.socket)
+
+    def _count(self, connection: Connection) -> None:
+        self.held += connection.held - connection.counted
+        connection.counted = connection.held
+
+    def _close(self, connection: Connection) -> None:
+        self._stop_waiting(connection)
+        connection.close()
+
+
+def _refuse(connection: Connection, status: HTTPStatus, detail: str) -> bool:
+    """Answer as the API does, without asking the application."""
+    problem = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
+    body = json.dumps(problem).encode()
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nConnection: close\r\n"
+        f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    connection.sock.sendall(head.encode() + body)
+    return False
