@@ -1,4 +1,4 @@
-"""Demo bots, sent through the public API to a pool on the simulated Coolify."""
+"""Bots to watch and try, sent through the public API to a pool on the simulated Coolify."""
 
 import random
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Sender:
     key: str
     random: random.Random
 
-    def send(self, platform: str | None = None) -> dict[str, Any]:
+    def send(self, platform: str | None = None, **fields: Any) -> dict[str, Any]:
         """Send one bot, and return it as the API describes it."""
-        body = self._request(platform or self.random.choice(Platform.values))
+        body = self._request(platform or self.random.choice(Platform.values)) | fields
         url = f"{settings.PUBLIC_URL}/api/v1/bots"
         headers = {"Authorization": f"Bearer {self.key}"}
         try:

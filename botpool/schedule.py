@@ -29,8 +29,13 @@ WORKS = (
         interval="RECONCILE_INTERVAL",
     ),
     Work(
+        name="pool sizes",
+        function="pool.steering.fit_pools",
+        interval="RECONCILE_INTERVAL",
+    ),
+    Work(
         name="servers",
-        function="pool.controller.servers.read_servers",
+        function="pool.controller.servers.look_after_servers",
         interval="SERVER_INTERVAL",
     ),
     Work(

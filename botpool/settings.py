@@ -3,6 +3,7 @@
 import json
 import re
 from contextlib import suppress
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import dj_database_url
@@ -39,7 +40,7 @@ ALLOWED_HOSTS = [
 HTTPS = PUBLIC_URL.startswith("https://")
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
-# Proxies that are trusted to name the client's address, also by ops/gunicorn.conf.py.
+# Proxies that are trusted to name the client's address, also by the web server.
 FORWARDED_ALLOW_IPS = env.words(
     "FORWARDED_ALLOW_IPS",
     ["127.0.0.1"],
@@ -156,8 +157,13 @@ def _image(platform: str, name: str) -> str:
     return env.matching(
         name,
         f"registry.example/meeting-bot-{platform}:latest",
-        valid=lambda image: bool(re.fullmatch(r"[\w./:-]+:[\w][\w.-]{0,127}", image, re.ASCII)),
-        allowed="an image with its tag, such as registry.example/bot:1.4",
+        # As Coolify checks them; a digest is given as the tag sha256-….
+        valid=lambda image: bool(
+            re.fullmatch(
+                r"([a-z0-9.-]+(:\d+)?/)?[a-z0-9][a-z0-9._/-]*:\w[\w.-]{0,127}", image, re.A
+            )
+        ),
+        allowed="an image with its tag, in lower case, such as registry.example/bot:1.4",
     )
 
 
@@ -197,8 +203,24 @@ MAX_PLACEMENTS = 1 + env.number("MAX_REPLACEMENTS", 2, low=0, high=20)
 # How long an image counts as warm after its last use. For a moving tag, such as `latest`: after
 # its last pull.
 IMAGE_WARM_FOR = env.milliseconds("IMAGE_WARM_FOR", 12 * 3_600_000, high=30 * 86_400_000)
+# When Coolify's clean-up removes images (UTC; empty: never), and how long before and after that an
+# image is not relied on unless a running container uses it.
+IMAGE_CLEANUP_TIMES = [
+    timedelta(hours=int(word[:2]), minutes=int(word[3:]))
+    for word in env.words(
+        "IMAGE_CLEANUP_TIMES",
+        ["00:00"],
+        valid=lambda word: bool(re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", word, re.ASCII)),
+        allowed="times of day in UTC, such as 00:00,12:30",
+    )
+]
+IMAGE_CLEANUP_MARGIN = env.milliseconds("IMAGE_CLEANUP_MARGIN", 5 * 60_000, low=0)
+# A start with a warm image that builds for longer than this is taken for a pull.
+UNEXPECTED_PULL_AFTER = env.milliseconds("UNEXPECTED_PULL_AFTER", 90_000)
 # While the budget is quiet, the first observation after a start or stop; the pauses then double.
 OBSERVE_SOONEST = env.milliseconds("OBSERVE_SOONEST", 1_000)
+# While the budget is quiet, how often Coolify is asked whether a start has ended: it may fail.
+OBSERVE_STARTS = env.milliseconds("OBSERVE_STARTS", 3_000)
 # Under pressure: a start is observed once it should be over, a stop sooner while a bot waits.
 EXPECTED_START = env.milliseconds("EXPECTED_START", 60_000, low=0)
 WATCH_INTERVAL = env.milliseconds("WATCH_INTERVAL", 5_000)
@@ -207,9 +229,17 @@ STOP_CONFIRM_AFTER = env.milliseconds("STOP_CONFIRM_AFTER", 75_000)
 STOP_RETRY_AFTER = env.milliseconds("STOP_RETRY_AFTER", 60_000)
 STOP_MAX_ATTEMPTS = env.number("STOP_MAX_ATTEMPTS", 10, low=1, high=1_000)
 HEARTBEAT_TIMEOUT = env.milliseconds("HEARTBEAT_TIMEOUT", 5 * 60_000)
+# Docker starts a crashed container again and again, and Coolify is told not to stop that.
+MAX_CONTAINER_RESTARTS = env.number("MAX_CONTAINER_RESTARTS", 10, low=1, high=10_000)
+# Then the bot is told to leave. If it stays, it fails after the grace, and its slot is released.
+MAX_MEETING_DURATION = env.milliseconds(
+    "MAX_MEETING_DURATION", 24 * 3_600_000, high=30 * 86_400_000
+)
+MEETING_LEAVE_GRACE = env.milliseconds("MEETING_LEAVE_GRACE", 5 * 60_000)
 RECONCILE_INTERVAL = env.milliseconds("RECONCILE_INTERVAL", 30_000)
 RECONCILE_LOCK_TTL = env.milliseconds("RECONCILE_LOCK_TTL", 5_000)
-# A pass that would affect a larger share of the held slots, and more than two, affects none.
+# Repairs of one kind that would end a larger share of a platform's meetings, and more than two,
+# wait for an operator. A list that lacks a larger share of our applications is not believed.
 RECONCILE_MAX_PERCENT = env.number("RECONCILE_MAX_PERCENT", 20, low=0, high=100)
 # How long Coolify must report a problem without a break; its statuses can be a minute old. Before
 # a repair that ends a bot, it must last longer than our own gaps can explain: 120 s (hearing.py).
@@ -218,13 +248,28 @@ CONTAINER_EVIDENCE = env.milliseconds("CONTAINER_EVIDENCE", 75_000)
 HEARING_GAP = env.milliseconds("HEARING_GAP", max(1, int(HEARTBEAT_TIMEOUT.total_seconds() * 300)))
 PENDING_LOST_AFTER = env.milliseconds("PENDING_LOST_AFTER", 60_000)
 STOP_STUCK_AFTER = env.milliseconds("STOP_STUCK_AFTER", 30 * 60_000)
+# So many failed starts in a row, while other slots start, take a slot out of service. 0: never.
+QUARANTINE_AFTER = env.number("QUARANTINE_AFTER", 3, low=0, high=100)
 RECOVERY_ATTEMPTS = env.number("RECOVERY_ATTEMPTS", 3, low=0, high=100)
 # Before the first attempt; each further pause is four times as long.
 RECOVERY_PAUSE = env.milliseconds("RECOVERY_PAUSE", 60_000)
 ORPHAN_KEPT_FOR = env.milliseconds("ORPHAN_KEPT_FOR", 3_600_000, high=365 * 86_400_000)
 # A state that does not last this long is not worth a call to update its description.
 DESCRIPTION_SETTLED_AFTER = env.milliseconds("DESCRIPTION_SETTLED_AFTER", 2_000, low=0)
-SERVER_INTERVAL = env.milliseconds("SERVER_INTERVAL", 10 * 60_000)
+# --- Servers ---------------------------------------------------------------------------------
+
+# How often Coolify is asked about its servers. A server that it cannot reach gets no bots.
+SERVER_INTERVAL = env.milliseconds("SERVER_INTERVAL", 8_000)
+# How long a server must be unreachable before the bots that start there are placed elsewhere.
+SERVER_LOST_AFTER = env.milliseconds("SERVER_LOST_AFTER", 20_000)
+# Starts of this time decide whether a server is degraded: half of them failed, or, with the image
+# there, they took longer than SERVER_SLOW_START.
+SERVER_JUDGED_BY = env.milliseconds("SERVER_JUDGED_BY", 10 * 60_000)
+SERVER_SLOW_START = env.milliseconds("SERVER_SLOW_START", 2 * 60_000)
+# How long before its maintenance window a server begins to drain.
+MAINTENANCE_LEAD = env.milliseconds("MAINTENANCE_LEAD", 60 * 60_000, low=0)
+# 0: no limit. Slots of all platforms count.
+MAX_SLOTS_PER_SERVER = env.number("MAX_SLOTS_PER_SERVER", 0, low=0, high=10_000)
 
 LOCK_TTL = env.milliseconds("LOCK_TTL", 10_000)
 LOCK_RETRY_COUNT = env.number("LOCK_RETRY_COUNT", 10, low=0, high=1_000)
@@ -233,6 +278,9 @@ LOCK_RETRY_JITTER = env.milliseconds("LOCK_RETRY_JITTER", 100, low=0)
 
 # --- The API ---------------------------------------------------------------------------------
 
+# Each client sees its own bots only, and clients share the slots fairly. False: every key sees all
+# bots, and all wait in one line.
+TENANT_ISOLATION = env.flag("TENANT_ISOLATION", True)
 # Calls per minute and key; 0 means no limit.
 API_RATE_LIMIT = env.number("API_RATE_LIMIT", 6_000, low=0, high=10_000_000)
 # Part of a URL path, so only characters that need no escaping there.
@@ -244,6 +292,14 @@ COOLIFY_WEBHOOK_SECRET = env.secret(
 WEBHOOK_ALLOW_PRIVATE = env.flag("WEBHOOK_ALLOW_PRIVATE", False)
 WEBHOOK_INTERVAL = env.milliseconds("WEBHOOK_INTERVAL", 1_000)
 WEBHOOK_ATTEMPTS = env.number("WEBHOOK_ATTEMPTS", 12, low=1, high=100)
+# An endpoint to which nothing could be delivered for this long is disabled.
+WEBHOOK_DISABLE_AFTER = env.milliseconds(
+    "WEBHOOK_DISABLE_AFTER", 24 * 3_600_000, high=365 * 86_400_000
+)
+# How long an old secret signs beside the new one.
+WEBHOOK_OLD_SECRET_FOR = env.milliseconds(
+    "WEBHOOK_OLD_SECRET_FOR", 24 * 3_600_000, low=0, high=365 * 86_400_000
+)
 
 # --- Tasks -----------------------------------------------------------------------------------
 
@@ -313,8 +369,9 @@ INSTALLED_APPS = [
     "slots",
     "queues",
     "bots",
+    "servers",
     "coolify",
-    "django.contrib.admin",
+    "core.admin_app.StrictAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -407,6 +464,7 @@ LOGGING = {
             "dashboard",
             "pool",
             "queues",
+            "servers",
             "slots",
         )
     },

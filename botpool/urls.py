@@ -8,6 +8,8 @@ from botpool.telemetry.views import healthz, readyz
 
 show_the_rest()
 
+handler500 = "botpool.telemetry.views.server_error"
+
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),

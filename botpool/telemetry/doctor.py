@@ -1,7 +1,6 @@
 """Checks of the whole installation: what is wrong, and what to do about it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from urllib.parse import urlsplit
@@ -10,7 +9,14 @@ import requests
 from django.conf import settings
 from django.db import Error
 
+from botpool.telemetry.coolify_setup import (
+    Diagnosis,
+    about_notifications,
+    about_server,
+    about_version,
+)
 from botpool.telemetry.health import reasons_not_to_serve
+from coolify.budget.access import allow_access
 from coolify.budget.report import budget_report
 from coolify.client import Coolify
 from coolify.client.errors import (
@@ -20,15 +26,21 @@ from coolify.client.errors import (
     CoolifyError,
     NotFound,
     RateLimited,
+    RoleMissing,
     Unauthenticated,
 )
 from coolify.client.resources import Server
-from coolify.server_limits import remember_servers
 from core.jobs.liveness import reasons_of_processes
 from core.sql import server_version
+from pool.controller.belief.answers import (
+    doubt_about_list,
+    doubt_about_project,
+    known_applications,
+)
+from servers.reports import remember_servers
+from slots.finding import Finding, FindingKind
 
 OLDEST_POSTGRES = 140_000
-OLDEST_COOLIFY = (4, 0)
 PATIENCE = 5  # seconds
 SHORTEST_KEY = 32
 # No application has this uuid, so a call with it tests the token and changes nothing.
@@ -37,20 +49,13 @@ NO_APPLICATION = "botpool-doctor-asks"
 NO_REGISTRY = "registry.example/"
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    name: str
-    healthy: bool | None  # None: skipped
-    finding: str
-    advice: str = ""
-
-
 def examine(coolify: Coolify) -> Iterator[Diagnosis]:
     yield (database := _database())
     if database.healthy:
         yield (database := _migrations())
     if database.healthy:
         yield from _processes()
+        yield _hearing()
     yield _secret_key()
     yield _debug()
     yield _public_url()
@@ -62,10 +67,12 @@ def examine(coolify: Coolify) -> Iterator[Diagnosis]:
         reason = "these checks need the database"
         yield Diagnosis("worker, ticker and Coolify", None, reason)
         return
+    allow_access()  # an operator asks: what Coolify refused before is tried again
     yield (reachable := _coolify(coolify))
     if reachable.healthy is not False:
         yield from _abilities(coolify)
         yield from _places(coolify)
+        yield _belief(coolify)
         yield _limits()
 
 
@@ -143,6 +150,19 @@ def _public_url() -> Diagnosis:
     return Diagnosis(name, True, f"{url} answers")
 
 
+def _hearing() -> Diagnosis:
+    """What the workers found: this machine may reach the address although they do not."""
+    name = "bots can be heard"
+    unheard = Finding.objects.filter(kind=FindingKind.UNHEARD, ended_at=None).first()
+    if unheard is None:
+        return Diagnosis(name, True, "no sign of the opposite")
+    advice = (
+        "Make BOTPOOL_PUBLIC_URL reachable from the workers' machines: DNS, NAT, firewall, "
+        f"certificate. They got: {unheard.evidence.get('error') or 'no answer'}."
+    )
+    return Diagnosis(name, False, unheard.reason, advice)
+
+
 def _redis() -> Diagnosis:
     name = "Redis"
     try:
@@ -188,7 +208,7 @@ def _images() -> Diagnosis:
 
 
 def _unanswered(name: str, error: CoolifyError, advice: str) -> Diagnosis:
-    """Report a fault, or a skipped check if calls have to wait for now."""
+    """Report a fault, or a skipped check while calls have to wait."""
     waits = isinstance(error, BudgetExhausted | RateLimited) and not isinstance(error, CircuitOpen)
     if waits:
         seconds = ceil(error.retry_after or 60)
@@ -204,10 +224,7 @@ def _coolify(coolify: Coolify) -> Diagnosis:
         return _unanswered(
             name, error, f"Check that Coolify answers at {settings.COOLIFY_API_URL}."
         )
-    numbers = tuple(int(part) for part in version.lstrip("v").split(".")[:2] if part.isdecimal())
-    if numbers < OLDEST_COOLIFY:
-        return Diagnosis(name, False, f"version {version}", "Upgrade Coolify to version 4.")
-    return Diagnosis(name, True, f"version {version} at {settings.COOLIFY_API_URL}")
+    return about_version(version)
 
 
 def _abilities(coolify: Coolify) -> Iterator[Diagnosis]:
@@ -229,6 +246,9 @@ def _ability(ability: str, call: Callable[[], object]) -> Diagnosis:
     except AbilityMissing as error:
         advice = f"Create a token with read, write and deploy in Coolify (`{ability}` is missing)."
         return Diagnosis(name, False, str(error), advice)
+    except RoleMissing as error:
+        advice = "Make the token's user an admin of its team: deploying needs that since 4.2."
+        return Diagnosis(name, False, str(error), advice)
     except Unauthenticated as error:
         advice = "Create a token with read, write and deploy in Coolify."
         return Diagnosis(name, False, str(error), advice)
@@ -248,6 +268,10 @@ def _places(coolify: Coolify) -> Iterator[Diagnosis]:
         servers = coolify.servers()
         remember_servers(servers)
         yield from _servers({server.uuid: server for server in servers})
+        for server in servers:
+            if server.uuid in settings.COOLIFY_SERVER_UUIDS:
+                yield from about_server(coolify, server)
+        yield about_notifications(coolify)
     except CoolifyError as error:
         yield _unanswered("project and servers", error, "Try again in a minute.")
 
@@ -262,6 +286,20 @@ def _environment(known: set[str]) -> Diagnosis:
     wanted = settings.COOLIFY_ENVIRONMENT_NAME
     advice = f"Set COOLIFY_ENVIRONMENT_NAME to one of: {', '.join(sorted(known)) or 'none exist'}."
     return Diagnosis("environment", wanted in known, wanted, advice)
+
+
+def _belief(coolify: Coolify) -> Diagnosis:
+    """Check that Coolify shows what is ours: else nothing that it says is believed."""
+    name, known = "our applications", known_applications()
+    try:
+        listed = {application.uuid for application in coolify.applications()}
+        doubt = doubt_about_project(coolify) or doubt_about_list(known, listed)
+    except CoolifyError as error:
+        return _unanswered(name, error, "Try again in a minute.")
+    if doubt is not None:
+        return Diagnosis(name, False, doubt.reason, doubt.check)
+    shown = sum(uuid in listed for uuid in known)
+    return Diagnosis(name, True, f"Coolify shows {shown} of {len(known)}")
 
 
 def _servers(known: dict[str, Server]) -> Iterator[Diagnosis]:
@@ -279,8 +317,7 @@ def _servers(known: dict[str, Server]) -> Iterator[Diagnosis]:
             advice = "Validate the server in Coolify: nothing can start on it now."
             yield Diagnosis(f"server {uuid}", False, "not reachable or not usable", advice)
         else:
-            builds = server.concurrent_builds or "an unknown number of"
-            yield Diagnosis(f"server {uuid}", True, f"{builds} builds at a time")
+            yield Diagnosis(f"server {uuid}", True, "reachable")
 
 
 def _limits() -> Diagnosis:

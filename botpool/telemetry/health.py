@@ -1,12 +1,14 @@
 """Readiness: each check returns a reason if Botpool cannot serve."""
 
 import logging
+import time
 
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from bots.models import Bot
 from core.jobs.liveness import reasons_of_processes
-from core.sql import clock
+from core.sql import clock, disk_is_full, write_obstacle
 
 logger = logging.getLogger(__name__)
 
@@ -16,11 +18,39 @@ def reasons_not_to_serve() -> dict[str, str]:
     try:
         clock()
         waiting = _waiting_migrations()
-        return {"migrations": waiting} if waiting else reasons_of_processes()
+        if waiting:
+            return {"migrations": waiting}
+        obstacle = write_obstacle(Bot._meta.db_table) or _disk.obstacle()
+        reasons = {"database": _OBSTACLES[obstacle]} if obstacle else {}
+        return reasons | reasons_of_processes()
     except Error as error:
         # Public endpoint: never leak hosts or users.
         logger.warning("PostgreSQL does not answer: %s", str(error).strip().splitlines()[0])
         return {"database": "PostgreSQL does not answer; see the log or run manage.py doctor"}
+
+
+_OBSTACLES = {
+    "read_only": "PostgreSQL is read-only: a standby, or default_transaction_read_only is on",
+    "privileges": "PostgreSQL answers, but Botpool's role may not write; grant it the tables",
+    "disk": "PostgreSQL's disk is full",
+}
+DISK_CHECK_INTERVAL = 10.0  # seconds: the check costs a few writes, and anyone may ask
+
+
+class _Disk:
+    """What the last check found, in this process."""
+
+    is_full = False
+    next_check = 0.0
+
+    def obstacle(self) -> str:
+        if time.monotonic() >= self.next_check:
+            self.is_full = disk_is_full()
+            self.next_check = time.monotonic() + DISK_CHECK_INTERVAL
+        return "disk" if self.is_full else ""
+
+
+_disk = _Disk()
 
 
 def _waiting_migrations() -> str:

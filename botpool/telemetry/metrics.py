@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from botpool.telemetry.counter_metrics import counter_metrics
 from botpool.telemetry.pool_metrics import pool_metrics
 from botpool.telemetry.process_metrics import machinery_metrics
+from botpool.telemetry.server_metrics import server_metrics
 
 PREFIX = "botpool_"
 
@@ -25,6 +26,7 @@ class BotpoolCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(f"{PREFIX}up", "1 if the metrics could be read.", 1)
         yield from pool_metrics(PREFIX)
+        yield from server_metrics(PREFIX)
         yield from machinery_metrics(PREFIX)
         yield from counter_metrics(PREFIX)
 

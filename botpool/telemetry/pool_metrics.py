@@ -1,18 +1,27 @@
 """The current state of the pool: slots, bots, queue, deployments, findings, leases."""
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import product
 
 from django.db.models import Count, Max, Min, Q, Sum, Value
 from django.db.models.functions import Concat, StrIndex, Substr
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
 from prometheus_client.metrics_core import Metric
 
 from bots.models import Bot
 from bots.status import TERMINAL, BotStatus, Platform
 from core.clock import database_now
+from core.lease_waits import BOUNDS, LeaseWait
 from core.leases import IS_HELD, Lease
 from pool.capacity import paused_pools, pool_sizes
+from pool.reconciler.approvals import held_back_repairs
 from queues.models import QueueEntry
 from slots.deployment import ACTIVE, Deployment
 from slots.finding import Finding, FindingKind
@@ -133,6 +142,21 @@ def _findings(prefix: str) -> Iterator[Metric]:
     for kind in FindingKind.values:
         family.add_metric([kind], known.get(kind, 0))
     yield family
+    yield _held_back(prefix)
+
+
+def _held_back(prefix: str) -> Metric:
+    family = GaugeMetricFamily(
+        f"{prefix}findings_held_back",
+        "Findings whose repair waits for an operator.",
+        labels=["kind", "platform"],
+    )
+    rows = held_back_repairs().order_by().values_list("kind", "platform").annotate(n=Count("pk"))
+    known = {(kind, platform): n for kind, platform, n in rows}
+    held = (FindingKind.HEARTBEAT_LOST, FindingKind.CONTAINER_GONE, FindingKind.APPLICATION_GONE)
+    for kind, platform in sorted({*product(held, Platform.values), *known}):
+        family.add_metric([kind, platform], known.get((kind, platform), 0))
+    return family
 
 
 def _leases(prefix: str) -> Iterator[Metric]:
@@ -155,13 +179,38 @@ def _leases(prefix: str) -> Iterator[Metric]:
     rows = Lease.objects.annotate(kind=kind).values_list("kind").order_by()
     counted = rows.annotate(
         Sum("waits"), Sum("refusals"), Sum("takeovers"), n=Count("pk", filter=IS_HELD),
-        hold=Max("longest_hold"),
+        hold=Max("longest_hold"), refused=Min("refused_since", filter=IS_HELD),
     )  # fmt: skip
-    for name, *totals, hold in counted:
+    refused = GaugeMetricFamily(
+        f"{prefix}lease_refused_seconds",
+        "Time for which other processes have tried in vain to acquire a lease, the longest.",
+        labels=labels,
+    )
+    now = database_now()
+    for name, *totals, hold, since in counted:
+        refused.add_metric([name], _age(since, now) if since else 0.0)
         seconds = hold.total_seconds() if hold else 0.0
         for family, value in zip([*counters, held, longest], [*totals, seconds], strict=True):
             family.add_metric([name], value)
-    return iter([*counters, held, longest])
+    return iter([*counters, held, longest, refused, _lease_waits(prefix)])
+
+
+def _lease_waits(prefix: str) -> Metric:
+    family = HistogramMetricFamily(
+        f"{prefix}lease_wait_seconds",
+        "Waits for leases, whether they were acquired in the end or not.",
+        labels=["kind"],
+    )
+    rows: dict[str, dict[float, LeaseWait]] = defaultdict(dict, slot={})
+    for row in LeaseWait.objects.all():
+        rows[row.kind][row.bound] = row
+    for kind, by_bound in sorted(rows.items()):
+        counted, buckets = 0, []
+        for bound in (*BOUNDS, math.inf):
+            counted += by_bound[bound].total if bound in by_bound else 0
+            buckets.append(("+Inf" if bound == math.inf else str(bound), float(counted)))
+        family.add_metric([kind], buckets, sum(row.seconds for row in by_bound.values()))
+    return family
 
 
 def _age(since: datetime, now: datetime) -> float:

@@ -80,7 +80,7 @@ def _waiting_in_redis() -> tuple[float | None, float]:
 def _liveness(prefix: str) -> Iterator[Metric]:
     row = fetch_one(queries.LIVENESS, {"ttl": LEASE_TTL})
     assert row is not None
-    seen, host, looked, failing, due, uncounted, connections, most, size = row
+    seen, host, looked, failing, due, disabled, uncounted, connections, most, size = row
     leads = seen is not None and seen <= LEASE_TTL.total_seconds()
     ticker = GaugeMetricFamily(
         f"{prefix}ticker_leader", "1 for the host with the leading ticker.", labels=["host"]
@@ -96,6 +96,7 @@ def _liveness(prefix: str) -> Iterator[Metric]:
         ),
         ("watch_failing_seconds", "Time that observing Coolify has failed.", failing),
         ("webhooks_due", "Unfinished webhook deliveries.", due),
+        ("webhook_endpoints_disabled", "Webhook endpoints that get no events.", disabled),
         ("counters_age_seconds", "How far the counters are behind.", uncounted),
         (
             "database_connections",

@@ -93,6 +93,15 @@ HISTORIES = (
         ),
     ),
     History(
+        # Of addresses in requests whose bots are gone. A new one could have no webhook yet.
+        name="webhook endpoints",
+        keep="KEEP_BOTS",
+        table="bots_webhookendpoint",
+        old="""NOT is_named AND created_at < clock_timestamp() - %(keep)s AND NOT EXISTS (
+            SELECT FROM bots_webhook WHERE endpoint_id = bots_webhookendpoint.id
+        )""",
+    ),
+    History(
         name="slot transitions",
         keep="KEEP_TRANSITIONS",
         table="slots_slottransition",

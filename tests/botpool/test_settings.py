@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from botpool.runtime.secret_files import read_or_make, write_privately
+
 
 def start(**environment):
     """Read the settings in a new process."""
@@ -50,6 +52,8 @@ def read(**environment):
         ("BOTPOOL_PUBLIC_URL", "http://[", "http:// or https://"),
         ("SLOT_NAME_PREFIX", "Pool!", "lower-case letters"),
         ("BOT_IMAGE_ZOOM", "no-tag", "an image with its tag"),
+        ("BOT_IMAGE_ZOOM", "registry.example/Bot:1", "in lower case"),
+        ("BOT_IMAGE_ZOOM", "bot:sha256:abc", "an image with its tag"),
         ("DATABASE_URL", "sqlite:///db.sqlite3", "SQLite and others are not supported"),
         ("DEFAULT_QUEUE_TIMEOUT", "700000", "at most MAX_QUEUE_TIMEOUT"),
         ("REDIS_URL", "http://redis", "redis://"),
@@ -221,3 +225,28 @@ def test_production_settings_pass_djangos_deployment_check():
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["secret_key", "coolify_webhook_secret"])
+@pytest.mark.parametrize("content", ["", "\n", "abc", "x" * 31])
+def test_an_empty_or_short_secret_file_is_refused_with_one_line(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    done = start(BOTPOOL_DATA_DIR=str(tmp_path))
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert str(tmp_path / name) in line
+    assert "delete" in line.lower()
+    assert (tmp_path / name).read_text() == content  # for its owner to look at
+
+
+def test_a_secret_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch):
+    """A power cut must not leave an empty file behind."""
+    done = []
+    monkeypatch.setattr("os.fsync", lambda descriptor: done.append("fsync"))
+    link = os.link
+    monkeypatch.setattr("os.link", lambda *names: (done.append("link"), link(*names)))
+    read_or_make(tmp_path / "secret")
+    assert done == ["fsync", "link", "fsync"]
+    done.clear()
+    write_privately(tmp_path / "file", "text")
+    assert done == ["fsync", "fsync"]

@@ -2,8 +2,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from api.keys import NameIsTaken, create_api_key
-from bots.models import ApiKey
+from api.keys import NameIsTaken, create_api_key, hash_of
+from api.webhooks.signatures import secret_of
+from bots.models import ApiKey, WebhookEndpoint
 
 
 class Command(BaseCommand):
@@ -13,14 +14,25 @@ class Command(BaseCommand):
         parser.add_argument("name", help="who uses it; the history shows it as key:NAME")
         parser.add_argument("--role", choices=ApiKey.Role.values, default=ApiKey.Role.CLIENT)
         parser.add_argument(
+            "--client",
+            default="",
+            help="the client that it belongs to; by default, the client of the key's name",
+        )
+        parser.add_argument(
             "--webhook-url", default="", help="where to send every status change of its bots"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             key = create_api_key(
-                name=options["name"], role=options["role"], webhook_url=options["webhook_url"]
+                name=options["name"],
+                role=options["role"],
+                webhook_url=options["webhook_url"],
+                client=options["client"],
             )
         except (NameIsTaken, ValueError) as error:
             raise CommandError(str(error)) from None
         self.stdout.write(key)
+        for endpoint in WebhookEndpoint.objects.filter(api_key__key_hash=hash_of(key)):
+            # Not on stdout: scripts read the key there.
+            self.stderr.write(f"The secret of its webhooks, also shown once: {secret_of(endpoint)}")

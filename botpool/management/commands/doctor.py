@@ -1,9 +1,11 @@
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
 
-from botpool.telemetry.doctor import Diagnosis, examine
+from botpool.telemetry.coolify_setup import Diagnosis, set_up_notifications, webhook_address
+from botpool.telemetry.doctor import examine
 from coolify.shared import shared_coolify
 
 
@@ -14,8 +16,18 @@ class Command(BaseCommand):
     )
     requires_system_checks = []
 
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--fix",
+            action="store_true",
+            help="First set up Coolify's webhook notifications for its team, after asking you.",
+        )
+        parser.add_argument("--no-input", action="store_true", help="Do not ask before --fix.")
+
     def handle(self, *args: Any, **options: Any) -> None:
         faults = skipped = 0
+        if options["fix"] and (options["no_input"] or self._consents()):
+            self._show(set_up_notifications(shared_coolify()))
         for diagnosis in examine(shared_coolify()):
             faults += diagnosis.healthy is False
             skipped += diagnosis.healthy is None
@@ -24,6 +36,14 @@ class Command(BaseCommand):
             self.stdout.write(f"\n{faults} fault{'s' if faults > 1 else ''} found.")
             sys.exit(1)
         self.stdout.write(f"\nNo faults found, {skipped} skipped." if skipped else "\nAll is well.")
+
+    def _consents(self) -> bool:
+        address = webhook_address().replace(settings.COOLIFY_WEBHOOK_SECRET, "…")
+        self.stdout.write(
+            f"Coolify will send its team's webhook notifications to {address}. If they go "
+            "elsewhere now, they no longer will."
+        )
+        return input("Set this up? [y/N] ").strip().lower() in ("y", "yes")
 
     def _show(self, diagnosis: Diagnosis) -> None:
         if diagnosis.healthy is not False:

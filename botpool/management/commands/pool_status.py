@@ -62,7 +62,9 @@ class Command(BaseCommand):
         return f"{finding}  → {each['decision']}"
 
     def _print_contention(self, counts: dict[str, Any]) -> None:
-        waits = f"{counts['waits']} waits, {counts['refusals']} refusals"
+        half = counts["waitP50Seconds"]
+        took = f" (half of at most {half:g} s)" if half is not None else ""
+        waits = f"{counts['waits']} waits{took}, {counts['refusals']} refusals"
         self.stdout.write(f"  Total: {waits}, {counts['takeovers']} takeovers")
 
     def _print_coolify(self, coolify: dict[str, Any]) -> None:

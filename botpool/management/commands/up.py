@@ -20,9 +20,9 @@ from botpool.runtime.shared_environment import LOCK, environment_shared
 from botpool.runtime.simulator import SimulatedCoolify
 from botpool.runtime.supervisor import Supervisor
 from botpool.runtime.watchdog import WorkerWatchdog
+from botpool.runtime.web import configuration
 from botpool.runtime.worker import watched_worker
 
-WEB_PROCESSES = 2
 PATIENCE_WITH_LAST_START = 3.0
 PAUSE_BETWEEN_REVIVALS = 5.0
 PAUSE_BETWEEN_PROBES = 0.5
@@ -49,6 +49,9 @@ class Command(BaseCommand):
             type=_speed,
             default=20.0,
             help="how many times faster than a real Coolify the simulator runs (default: 20)",
+        )
+        parser.add_argument(
+            "--servers", type=_positive, default=2, help="simulated servers (default: 2)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -100,7 +103,9 @@ class Command(BaseCommand):
 
     def _simulator(self, options: dict[str, Any]) -> SimulatedCoolify | None:
         wanted = not options["no_simulator"] and not os.environ.get("COOLIFY_API_URL")
-        return SimulatedCoolify(speed=options["speed"]) if wanted else None
+        if not wanted:
+            return None
+        return SimulatedCoolify(speed=options["speed"], servers=options["servers"])
 
 
 class _Housekeeping:
@@ -178,9 +183,9 @@ def _environment(options: dict[str, Any], *, simulator: SimulatedCoolify | None)
 
 def _web(options: dict[str, Any], *, environment: dict[str, str]) -> ManagedProcess:
     gunicorn = [sys.executable, "-m", "gunicorn", "botpool.wsgi:application"]
+    gunicorn += ["--config", f"python:{configuration.__name__}"]
     gunicorn += ["--bind", f"{in_url(options['host'])}:{options['port']}"]
-    gunicorn += ["--workers", str(WEB_PROCESSES), "--graceful-timeout", "5"]
-    gunicorn += ["--chdir", str(settings.BASE_DIR), "--no-control-socket", "--log-level", "warning"]
+    gunicorn += ["--graceful-timeout", "5", "--chdir", str(settings.BASE_DIR)]
     return ManagedProcess(name="web", command=gunicorn, environment=environment)
 
 

@@ -9,6 +9,8 @@ from coolify.simulator.settings import Token
 from core.jobs.jobs import WORKER_HEARTBEAT
 from core.jobs.ticker import LEASE, LEASE_TTL
 from core.leases import Lease, acquire_lease
+from slots.models import Finding
+from tests.factories import SlotFactory
 from tests.ops.neighbours import redis
 from tests.pool_under_test import point_at
 from tests.simulated_coolify import simulated_coolify
@@ -32,10 +34,10 @@ def everything_runs():
     acquire_lease(LEASE, ttl=LEASE_TTL)
 
 
-def run_doctor(capsys):
+def run_doctor(capsys, *options):
     """Return the exit code and the output."""
     try:
-        call_command("doctor")
+        call_command("doctor", *options)
     except SystemExit as end:
         return end.code, capsys.readouterr().out
     return 0, capsys.readouterr().out
@@ -111,6 +113,15 @@ def test_it_lists_the_projects_and_servers_that_exist(simulator, settings, capsy
     assert "FAULT  server nowhere: unknown to Coolify" in out
 
 
+def test_a_token_of_another_team_is_a_fault(simulator, capsys):
+    SlotFactory(coolify_uuid="app-1")
+    SimulatorControl(simulator.url).add_fault("wrong_team")
+    code, out = run_doctor(capsys)
+    assert code == 1
+    assert "FAULT  our applications: Coolify does not show our project" in out
+    assert "belongs to the team of COOLIFY_PROJECT_UUID" in out
+
+
 def test_it_changes_nothing_in_coolify(simulator, capsys):
     everything_runs()
     run_doctor(capsys)
@@ -128,6 +139,16 @@ def test_a_public_address_that_does_not_answer_is_a_fault(simulator, settings, c
     settings.PUBLIC_URL = "http://127.0.0.1:9"
     _, out = run_doctor(capsys)
     assert "FAULT  public address: http://127.0.0.1:9 does not answer: ConnectionError" in out
+
+
+def test_workers_that_cannot_reach_the_public_address_are_a_fault(simulator, capsys):
+    error = "SSLError: certificate verify failed"
+    Finding.objects.create(
+        kind="unheard", subject="pool", reason="No proof", evidence={"error": error}
+    )
+    _, out = run_doctor(capsys)
+    assert "FAULT  bots can be heard: No proof" in out
+    assert error in out
 
 
 def test_a_public_address_of_another_program_is_a_fault(simulator, settings, capsys):
@@ -209,3 +230,71 @@ def test_a_redis_that_answers_is_no_fault(simulator, settings, capsys):
 def test_it_never_prints_the_token(simulator, capsys):
     _, out = run_doctor(capsys)
     assert simulator.settings.tokens[0].plain not in out
+
+
+# --- How Coolify is set up --------------------------------------------------------------------
+
+
+def test_several_destinations_need_a_choice(simulator, settings, capsys):
+    everything_runs()
+    server = simulator.world.servers[settings.COOLIFY_SERVER_UUIDS[0]]
+    server.destinations = ["first", "second"]
+    code, out = run_doctor(capsys)
+    assert code == 1
+    assert "COOLIFY_DESTINATION_UUID to one of: first, second" in out
+    settings.COOLIFY_DESTINATION_UUID = "second"
+    assert run_doctor(capsys)[0] == 0
+    settings.COOLIFY_DESTINATION_UUID = "typo"
+    code, out = run_doctor(capsys)
+    assert (code, "typo is not a destination of this server" in out) == (1, True)
+
+
+def test_a_clean_up_that_keeps_no_images_is_a_fault(simulator, settings, capsys):
+    everything_runs()
+    server = simulator.world.servers[settings.COOLIFY_SERVER_UUIDS[0]]
+    server.docker_cleanup = {**server.docker_cleanup, "disable_application_image_retention": True}
+    code, out = run_doctor(capsys)
+    assert (code, "keeps no image of a stopped application" in out) == (1, True)
+
+
+@pytest.mark.parametrize("simulator", [{"concurrent_builds": 6}], indirect=True)
+def test_more_builds_than_workers_are_pointed_out(simulator, capsys):
+    everything_runs()
+    assert "6 at a time, but Coolify has 4 workers by default" in run_doctor(capsys)[1]
+
+
+@pytest.mark.parametrize(
+    ("simulator", "words"),
+    [
+        ({"version": "4.3.11"}, "version 4.3.11 at http"),
+        ({"version": "4.5.0"}, "newer than 4.3.11, the last one that Botpool was tried with"),
+        ({"version": "4.1.0"}, "older than 4.3.11"),
+    ],
+    indirect=["simulator"],
+)
+def test_it_says_what_is_known_of_the_version(simulator, capsys, words):
+    assert words in run_doctor(capsys)[1]
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_it_sets_up_notifications_with_consent_only(simulator, monkeypatch, capsys, answer):
+    everything_runs()
+    simulator.settings.webhook_allowed_hosts = ["localhost", "127.0.0.1"]
+    monkeypatch.setattr("builtins.input", lambda question: answer)
+    code, out = run_doctor(capsys, "--fix")
+    assert code == 0, out
+    assert bool(simulator.settings.webhook_url) == (answer == "y")
+    assert ("Coolify notifies a webhook of failed deployments" in out) == (answer == "y")
+
+
+def test_a_private_address_that_coolify_refuses_is_explained(simulator, settings, capsys):
+    out = run_doctor(capsys, "--fix", "--no-input")[1]
+    assert "as their address" in out
+    assert "Settings, Advanced" in out
+    assert settings.COOLIFY_WEBHOOK_SECRET not in out
+
+
+@pytest.mark.parametrize("simulator", [READ_ONLY], indirect=True)
+def test_it_tries_again_what_coolify_refused_before(simulator, capsys):
+    for _ in range(2):
+        assert "lacks the ability deploy" in run_doctor(capsys)[1]

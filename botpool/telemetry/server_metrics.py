@@ -1,0 +1,35 @@
+"""The current state of the servers and of the images on them."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from pool.servers.overview import server_overviews
+from servers.health import ServerState
+from slots.status import SlotStatus
+
+
+def server_metrics(prefix: str) -> Iterator[Metric]:
+    state = GaugeMetricFamily(
+        f"{prefix}server_state", "1 for the state that a server is in.", labels=["server", "state"]
+    )
+    slots = GaugeMetricFamily(
+        f"{prefix}server_slots", "Slots on a server by status.", labels=["server", "status"]
+    )
+    images = GaugeMetricFamily(
+        f"{prefix}server_images",
+        "Images that are warm, doubted or cold on a server.",
+        labels=["server", "state"],
+    )
+    for each in server_overviews():
+        name = str(each.server)
+        known = Counter(image.state for image in each.images)
+        for value in ServerState.values:
+            state.add_metric([name, value], float(each.server.state == value))
+        for value in SlotStatus.values:
+            slots.add_metric([name, value], each.slots[value])
+        for value in ("warm", "doubted", "cold"):
+            images.add_metric([name, value], known[value])
+    return iter([state, slots, images])
