@@ -1,3 +1,5 @@
+from typing import Any
+
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -5,7 +7,8 @@ from django.http import HttpRequest
 
 from api.keys import create_api_key, revoke_api_key
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
-from bots.models import ApiKey, RequestName, Webhook, WebhookDelivery
+from api.webhooks.signatures import secret_of
+from bots.models import ApiKey, Client, RequestName, Webhook, WebhookDelivery, WebhookEndpoint
 from core.admin import ReadOnlyAdmin
 from dashboard.audit import record_action
 from dashboard.models import LoginFailure, OperatorAction, PoolSample
@@ -18,6 +21,14 @@ class ApiKeyForm(forms.ModelForm):
         if in_use.exists():
             raise forms.ValidationError("A key with this name is in use.")
         return name
+
+    webhook_url = forms.CharField(
+        max_length=2000,
+        required=False,
+        label="Webhook address",
+        help_text="Where to send each change of status of this key's bots. Its secret is shown "
+        "once. The page Webhooks has more: filters, rotation, deliveries.",
+    )
 
     def clean_webhook_url(self) -> str:
         url: str = self.cleaned_data["webhook_url"]
@@ -32,21 +43,35 @@ class ApiKeyAdmin(admin.ModelAdmin):
     """Like `manage.py create_api_key`: a key is shown once, and can be revoked but not deleted."""
 
     form = ApiKeyForm
-    list_display = ("name", "role", "created_at", "last_used_at", "revoked_at")
+    list_display = ("name", "role", "client", "created_at", "last_used_at", "revoked_at")
+    list_select_related = ("client",)
     list_filter = ("role", ("revoked_at", admin.EmptyFieldListFilter))
     search_fields = ("name",)
-    fields = ("name", "role", "webhook_url", "created_at", "last_used_at", "revoked_at")
-    readonly_fields = ("created_at", "last_used_at", "revoked_at")
     actions = ("revoke",)
+
+    def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
+        """The first endpoint can be made with the key."""
+        own = ("name", "role", "client", "created_at", "last_used_at", "revoked_at")
+        return own if obj else ("name", "role", "client", "webhook_url")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """A key stays with its client: the client's bots would follow it otherwise."""
+        times = ("created_at", "last_used_at", "revoked_at")
+        return ("client", *times) if obj else times
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ApiKeyForm, change: bool) -> None:
         if change:
-            obj.save(update_fields=form.changed_data)
+            obj.save(update_fields=[name for name in form.changed_data if name != "webhook_url"])
             return
-        key = create_api_key(name=obj.name, role=obj.role, webhook_url=obj.webhook_url)
+        url = form.cleaned_data["webhook_url"]
+        owner = obj.client.name if obj.client else ""
+        key = create_api_key(name=obj.name, role=obj.role, webhook_url=url, client=owner)
         obj.pk = ApiKey.objects.get(name=obj.name, revoked_at=None).pk
         text = f"API key for {obj.name}, shown only once: {key}"
         self.message_user(request, text, level=messages.WARNING)
+        for endpoint in WebhookEndpoint.objects.filter(api_key=obj):
+            text = f"Secret of its webhooks, shown only once: {secret_of(endpoint)}"
+            self.message_user(request, text, level=messages.WARNING)
         self._record(request, action="new-key", key=obj)
 
     @admin.action(description="Revoke the selected keys", permissions=["change"])
@@ -64,6 +89,15 @@ class ApiKeyAdmin(admin.ModelAdmin):
         return False  # the history refers to keys by name
 
 
+@admin.register(Client)
+class ClientAdmin(ReadOnlyAdmin):
+    """The page Clients changes limits, with a reason."""
+
+    list_display = ["name", "max_bots", "max_waiting", "share", "created_at"]
+    search_fields = ["name"]
+    ordering = ["name"]
+
+
 @admin.register(RequestName)
 class RequestNameAdmin(ReadOnlyAdmin):
     list_display = ["name", "kind", "api_key", "bot_id", "created_at"]
@@ -77,6 +111,14 @@ class RequestNameAdmin(ReadOnlyAdmin):
 class WebhookAdmin(ReadOnlyAdmin):
     list_display = ["bot_id", "url", "is_open"]
     search_fields = ["=bot__id"]
+    ordering = ["-pk"]
+
+
+@admin.register(WebhookEndpoint)
+class WebhookEndpointAdmin(ReadOnlyAdmin):
+    list_display = ["url", "api_key", "is_named", "failing_since", "disabled_at"]
+    list_filter = [("disabled_at", admin.EmptyFieldListFilter)]
+    list_select_related = ["api_key"]
     ordering = ["-pk"]
 
 

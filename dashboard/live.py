@@ -39,8 +39,13 @@ def live_page(
     version: str,
     live: Context,
     frame: Context = dict,
+    settled: bool = False,
 ) -> HttpResponse:
-    """`live` and `frame` return the contexts of the two parts. They are called only when needed."""
+    """`live` and `frame` return the contexts of the two parts. They are called only when needed.
+
+    A page that is `settled` cannot change any more, and an open one stops asking.
+    """
+    live = _with(live, settled=settled)
     version = _digest([version, request.path, _parameters(request)])
     if is_live_request(request):
         if request.GET.get("live") == version:
@@ -53,6 +58,10 @@ def live_page(
         "live_part": _live_part(request, template, version, live),
     }
     return render(request, template, context)
+
+
+def _with(live: Context, *, settled: bool) -> Context:
+    return lambda: {**live(), "settled": settled}
 
 
 def _parameters(request: HttpRequest) -> str:
@@ -101,7 +110,10 @@ SELECT
     (SELECT count(*) FROM slots_pool WHERE paused_until > clock_timestamp()),
     (SELECT md5(string_agg(id || ':' || xmin, ',' ORDER BY id)) FROM queues_queueentry),
     (SELECT count(*) FROM slots_deployment WHERE status = ANY(%(active)s)),
-    (SELECT max(minute) FROM botpool_poolsample)
+    (SELECT string_agg(uuid || state || state_reason, ',' ORDER BY uuid)
+        FROM coolify_serverreading),
+    (SELECT max(minute) FROM botpool_poolsample),
+    (SELECT md5(string_agg(id || ':' || disabled_at, ',' ORDER BY id)) FROM bots_webhookendpoint)
 """
 
 

@@ -49,6 +49,12 @@ class PoolSample(models.Model):
         null=True, help_text="Median seconds from assignment to running."
     )
     start_cold = models.FloatField(null=True)
+    capacity = models.PositiveIntegerField(db_default=0, help_text="The pool's size.")
+    # In the minute before:
+    requested = models.PositiveIntegerField(db_default=0)
+    warm_starts = models.PositiveIntegerField(db_default=0)
+    cold_starts = models.PositiveIntegerField(db_default=0)
+    failures = models.JSONField(db_default={}, help_text="Failed bots by cause.")
 
     class Meta:
         app_label = "botpool"  # the table belongs to the botpool migrations
@@ -61,6 +67,41 @@ class PoolSample(models.Model):
 
     def __str__(self) -> str:
         return f"{self.platform} at {self.minute:%H:%M}"
+
+
+class PoolRollup(models.Model):
+    """An hour or a day of one pool: a year of history stays small."""
+
+    class Period(models.TextChoices):
+        HOUR = "hour", "Hour"
+        DAY = "day", "Day"
+
+    platform = models.CharField(max_length=20)
+    period = models.CharField(max_length=10, choices=Period)
+    at = models.DateTimeField(help_text="Its begin, in UTC.")
+    in_use = models.FloatField(help_text="The mean.")
+    capacity = models.PositiveIntegerField()
+    waiting = models.FloatField(help_text="The highest number.")
+    wait_p50 = models.FloatField(null=True)
+    wait_p95 = models.FloatField(null=True, help_text="The highest of its minutes.")
+    start_warm = models.FloatField(null=True)
+    start_cold = models.FloatField(null=True)
+    requested = models.PositiveIntegerField()
+    warm_starts = models.PositiveIntegerField()
+    cold_starts = models.PositiveIntegerField()
+    failures = models.JSONField(default=dict)
+
+    class Meta:
+        app_label = "botpool"  # the table belongs to the botpool migrations
+        constraints = [
+            models.UniqueConstraint(
+                name="one_rollup_per_pool_and_period", fields=["platform", "period", "at"]
+            )
+        ]
+        indexes = [models.Index(name="rollup_by_time", fields=["period", "at"])]
+
+    def __str__(self) -> str:
+        return f"{self.platform}, {self.period} of {self.at:%Y-%m-%d %H:%M}"
 
 
 class LoginFailure(models.Model):

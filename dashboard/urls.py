@@ -5,9 +5,15 @@ from dashboard.activity.activity import activity, dry_run, export
 from dashboard.bots.bot import bot
 from dashboard.bots.bot_list import bot_list
 from dashboard.bots.new_bot import new_bot
+from dashboard.clients.clients import clients
+from dashboard.clients.webhooks import new_webhook, webhook, webhooks
+from dashboard.history.history import history_page
+from dashboard.lists.search import search
 from dashboard.login import Logout, ThrottledLogin
+from dashboard.overview.maintenance import maintenance
 from dashboard.overview.overview import overview
 from dashboard.queue import queue
+from dashboard.servers.server_list import server_list
 from dashboard.slots.deployment_list import deployment_list
 from dashboard.slots.slot import container_log, in_coolify, slot
 from dashboard.slots.slot_list import slot_list
@@ -16,6 +22,9 @@ urlpatterns = [
     path("login/", ThrottledLogin.as_view(), name="login"),
     path("logout/", Logout.as_view(), name="logout"),
     path("", overview, name="overview"),
+    path("history/", history_page, name="history"),
+    path("maintenance/", maintenance, name="maintenance"),
+    path("search/", search, name="search"),
     path("slots/", slot_list, name="slots"),
     path("slots/<str:name>/", slot, name="slot"),
     path("slots/<str:name>/log/", container_log, name="slot_log"),
@@ -25,6 +34,11 @@ urlpatterns = [
     path("bots/<int:pk>/", bot, name="bot"),
     path("queue/", queue, name="queue"),
     path("deployments/", deployment_list, name="deployments"),
+    path("clients/", clients, name="clients"),
+    path("webhooks/", webhooks, name="webhooks"),
+    path("webhooks/new/", new_webhook, name="new_webhook"),
+    path("webhooks/<int:pk>/", webhook, name="webhook"),
+    path("servers/", server_list, name="servers"),
     path("activity/", activity, name="activity"),
     path("activity/export/", export, name="export"),
     path("activity/dry-run/", dry_run, name="dry_run"),

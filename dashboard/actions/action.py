@@ -77,7 +77,7 @@ class Action:
     heading: str  # the question on the page, with {} for the targets
     permission: str
     find: Callable[[QueryDict], list[Target]]
-    do: Callable[[Order], bool]
+    do: Callable[[Order], bool | str]  # a text is shown once, and not recorded
     back: str
     noun: str
     thing: str = ""  # prefix of the target's key in the audit
@@ -173,7 +173,10 @@ def _do_all(request: HttpRequest, action: Action, data: Mapping[str, Any]) -> tu
 def _do_one(request: HttpRequest, action: Action, order: Order) -> str:
     """Why the action was not done; empty if it was."""
     try:
-        problem = "" if action.do(order) else "it changed after you opened the page"
+        result = action.do(order)
+        problem = "" if result else "it changed after you opened the page"
+        if isinstance(result, str):
+            messages.warning(request, result)
     except NotDone as error:
         problem = str(error)
     record_action(

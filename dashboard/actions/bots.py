@@ -11,6 +11,7 @@ from dashboard.actions.action import MOST_TARGETS, Action, NotDone, Order, Targe
 from dashboard.bots.filters import bots_that_match
 from pool.lifecycle import end_bot
 from pool.request import BotRequest, request_bot
+from pool.sharing.quota import OverQuota
 
 
 def chosen_bots(given: QueryDict) -> list[Bot]:
@@ -81,7 +82,10 @@ def _try_again(order: Order) -> bool:
         bot = Bot.objects.select_for_update().filter(pk=order.number).first()
         if bot is None or not bot.is_terminal or _was_tried_again(bot):
             raise NotDone("it was already tried again; use the newer bot")
-        request_bot(_same_request(bot), actor=order.actor)
+        try:
+            request_bot(_same_request(bot), actor=order.actor)
+        except OverQuota as refusal:
+            raise NotDone(str(refusal)) from None
     return True
 
 
@@ -98,6 +102,7 @@ def _same_request(bot: Bot) -> BotRequest:
         queue_timeout=bot.queue_timeout,
         config=bot.config,
         correlation_id=_next_correlation_id(bot),
+        client_id=bot.client_id,
     )
 
 

@@ -62,27 +62,28 @@ def _find_waiters(given: QueryDict, *, stuck: Callable[[], dict[int, str]] = dic
 
 
 def _firsts() -> dict[int, str]:
-    return dict.fromkeys(_heads_of_lines("turn", "pk"), "no bot is ahead of it")
+    return dict.fromkeys(_heads_of_lines("turn", "pk"), "no bot of its client is ahead of it")
 
 
 def _lasts() -> dict[int, str]:
-    return dict.fromkeys(_heads_of_lines("-turn", "-pk"), "no bot is behind it")
+    return dict.fromkeys(_heads_of_lines("-turn", "-pk"), "no bot of its client is behind it")
 
 
 def _heads_of_lines(*order: str) -> Iterable[int]:
-    waiting = QueueEntry.objects.filter(timeout_at__gt=Now()).order_by("platform", *order)
-    return waiting.distinct("platform").values_list("bot_id", flat=True)
+    """Of each client: its bots change places among themselves."""
+    waiting = QueueEntry.objects.filter(timeout_at__gt=Now()).order_by("platform", "lane", *order)
+    return waiting.distinct("platform", "lane").values_list("bot_id", flat=True)
 
 
 def _move_up(order: Order) -> bool:
     if not move_up(bot_of(order), reason=order.reason, actor=order.actor):
-        raise NotDone("it is no longer waiting, or no bot is ahead of it")
+        raise NotDone("it is no longer waiting, or no bot of its client is ahead of it")
     return True
 
 
 def _move_down(order: Order) -> bool:
     if not move_down(bot_of(order), reason=order.reason, actor=order.actor):
-        raise NotDone("it is no longer waiting, or no bot is behind it")
+        raise NotDone("it is no longer waiting, or no bot of its client is behind it")
     return True
 
 
@@ -179,6 +180,28 @@ def _resize(order: Order) -> bool:
     return True
 
 
+def _find_to_reset(given: QueryDict) -> list[Target]:
+    pools = {pool.platform: pool for pool in Pool.objects.all()}
+    return [
+        _platform_target(
+            each,
+            effect=f"Maximum now: {pool_size(each, pools.get(each))}, set by an operator. Then: "
+            f"{pool_size(each)}, as MAX_POOL_SIZE says. No meeting is cut short",
+            why_not=""
+            if each in pools and pools[each].max_size is not None
+            else "it already has the size of MAX_POOL_SIZE",
+        )
+        for each in _platforms(given)
+    ]
+
+
+def _reset_size(order: Order) -> bool:
+    _check_platform(order)
+    if not set_pool_size(order.key, None, reason=order.reason, actor=order.actor):
+        raise NotDone("it already has the size of MAX_POOL_SIZE")
+    return True
+
+
 QUEUE_ACTIONS = (
     Action(
         name="move-up",
@@ -246,5 +269,15 @@ QUEUE_ACTIONS = (
         back="overview",
         noun="platform",
         form=SizeForm,
+    ),
+    Action(
+        name="reset-size",
+        title="Reset size",
+        heading="Return {} to the size of MAX_POOL_SIZE",
+        permission=ADMINISTER,
+        find=_find_to_reset,
+        do=_reset_size,
+        back="overview",
+        noun="platform",
     ),
 )

@@ -145,6 +145,8 @@ def _cordon(order: Order) -> bool:
 
 
 def _uncordon_effect(slot: Slot) -> tuple[str, str]:
+    if slot.beyond_size:
+        return "", "it is beyond the pool's size: change the size instead"
     return ("Gets new bots again", "") if slot.cordoned else ("", "it is not cordoned")
 
 

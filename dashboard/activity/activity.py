@@ -1,7 +1,5 @@
 """The activity page: history of slots and bots, repairs, operators, leases and the system."""
 
-import csv
-from collections.abc import Iterator
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
@@ -10,19 +8,22 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from coolify.budget.report import budget_report
-from coolify.models import Budget, ServerReading
+from coolify.models import Budget
 from core.jobs.jobs import works
+from core.lease_waits import waits
 from core.permissions import OPERATE, VIEW
 from dashboard.activity.records import KINDS, Records
 from dashboard.audit import record_action
+from dashboard.lists.csv_export import MOST_EXPORTED, csv_file
 from dashboard.live import live_page, version_of
 from dashboard.paging import older
 from dashboard.permissions import needs
+from pool.reconciler.approvals import held_back_repairs
 from pool.reconciler.reconcile import reconcile
+from servers.models import Server
 from slots.locks import slots_of_leases
-from slots.models import Lease
+from slots.models import Finding, Lease
 
-MOST_EXPORTED = 100_000
 TABS = [
     *((kind.name, kind.title) for kind in KINDS.values()),
     ("leases", "Leases"),
@@ -46,14 +47,16 @@ def activity(request: HttpRequest) -> HttpResponse:
 def _records(request: HttpRequest, kind: Records) -> HttpResponse:
     page = older(kind.matching(request.GET), request.GET)
 
+    held = held_back_repairs() if kind.model is Finding else Finding.objects.none()
+
     def live() -> dict[str, Any]:
         rows, before = page.shown()
-        return {"tab": kind.name, "rows": rows, "before": before}
+        return {"tab": kind.name, "rows": rows, "before": before, "held": list(held)}
 
     return _tab(
         request,
         tab=kind.name,
-        version=version_of(page.rows),
+        version=version_of(page.rows, held),
         live=live,
         choices={"status": [(each, each) for each in kind.statuses]} if kind.statuses else {},
     )
@@ -65,14 +68,19 @@ def _leases(request: HttpRequest) -> HttpResponse:
         request,
         tab="leases",
         version=version_of(leases),
-        live=lambda: {"tab": "leases", "leases": leases, "slots": slots_of_leases(leases)},
+        live=lambda: {
+            "tab": "leases",
+            "leases": leases,
+            "slots": slots_of_leases(leases),
+            "waits": waits(),
+        },
     )
 
 
 def _system(request: HttpRequest) -> HttpResponse:
     names = [work.name for work in works()]
     jobs = Lease.objects.filter(key__in=names).order_by("key")
-    servers = ServerReading.objects.order_by("name")
+    servers = Server.objects.order_by("name")
     return _tab(
         request,
         tab="parts",
@@ -107,36 +115,14 @@ def _tab(
 # --- Export ------------------------------------------------------------------------------------
 
 
-class _Echo:
-    """A file whose write() returns the line."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
 @require_safe
 @needs(VIEW)
 def export(request: HttpRequest) -> StreamingHttpResponse:
     kind = KINDS.get(request.GET.get("show", "slots"))
     if kind is None:
         raise Http404
-    response = StreamingHttpResponse(_csv(kind, request), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="botpool-{kind.name}.csv"'
-    return response
-
-
-def _csv(kind: Records, request: HttpRequest) -> Iterator[str]:
-    writer = csv.writer(_Echo())
-    yield writer.writerow(kind.columns)
     rows = kind.matching(request.GET).order_by("-pk").values_list(*kind.columns)
-    for row in rows[:MOST_EXPORTED].iterator(chunk_size=2_000):
-        yield writer.writerow([_cell(value) for value in row])
-
-
-def _cell(value: Any) -> str:
-    """Escape a value that a spreadsheet would run as a formula."""
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return csv_file(kind.name, kind.columns, rows[:MOST_EXPORTED].iterator(chunk_size=2_000))
 
 
 # --- Dry run -----------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """The page of one bot, with its timeline."""
 
+from datetime import timedelta
 from typing import Any
 
+from django.core.cache import cache
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -12,9 +14,11 @@ from bots.models import Bot, BotEvent
 from bots.status import BotStatus
 from core.clock import database_now
 from core.permissions import VIEW
-from dashboard.bots.timeline import SHOWN, phases_of, story_of
+from dashboard.bots.timeline import SHOWN, story_of
+from dashboard.bots.waterfall import waterfall_of
 from dashboard.live import estimates, live_page, version_of
 from dashboard.permissions import needs
+from pool.waiting.measurements import typical_steps
 from pool.waiting.reasons import why_waiting
 from pool.waiting.waiting_for import waiting_for
 from queues.models import QueueEntry
@@ -31,12 +35,14 @@ def bot(request: HttpRequest, pk: int) -> HttpResponse:
     slot = Slot.objects.filter(assigned_bot=found)
 
     def live() -> dict[str, Any]:
-        shown = list(events)
+        shown, starts = list(events), list(deployments)
         return {
             "bot": found,
             "slot": slot.first(),
-            "steps": story_of(shown, list(deployments), list(_transitions(found))),
-            "phases": phases_of(found, shown, now=database_now()),
+            "steps": story_of(shown, starts, list(_transitions(found))),
+            "waterfall": waterfall_of(
+                found, shown, starts, typical=_typical(found.platform), now=database_now()
+            ),
             "config": masked_text(found.config),
             "waiting": waiting_for(found),
             "reasons": why_waiting(found) if found.status == BotStatus.QUEUED else [],
@@ -58,6 +64,12 @@ def bot(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
+def _typical(platform: str) -> dict[str, timedelta]:
+    """Read once a minute, however many pages are open."""
+    key = f"typical-steps:{platform}"
+    return cache.get_or_set(key, lambda: typical_steps(platform), 60) or {}
+
+
 def _what_it_waits_for(bot: Bot) -> list[Any]:
     """Rows that change the place of a waiting bot: those of the whole line."""
     if bot.status == BotStatus.QUEUED:
@@ -65,7 +77,7 @@ def _what_it_waits_for(bot: Bot) -> list[Any]:
         return [line.order_by("turn")[:500], estimates()]
     if bot.status == BotStatus.DEPLOYING:
         return [Deployment.objects.filter(status__in=WAITING).order_by("pk"), estimates()]
-    return []
+    return [] if bot.is_terminal or bot.status == BotStatus.IN_CALL else [estimates()]
 
 
 def _transitions(bot: Bot) -> Any:

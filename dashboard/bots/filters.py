@@ -4,6 +4,7 @@ from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
 from bots.models import Bot
+from bots.search import document, query
 from bots.status import TERMINAL, BotStatus, Platform
 from pool.lifecycle import get_bot_by_container_uuid
 
@@ -23,21 +24,20 @@ def bots_that_match(given: QueryDict) -> QuerySet[Bot]:
         bots = bots.filter(status=given["status"])
     words = given.get("q", "").strip()
     if words:
-        bots = bots.filter(_search(words))
+        bots = bots.alias(words=document()).filter(_search(words))
     return bots
 
 
 def _search(words: str) -> Q:
+    """Each condition has an index: together they cost little, however many bots there are."""
+    found = Q(correlation_id=words)
     number = words.removeprefix("#")
     if number.isascii() and number.isdigit() and len(number) < 10:
-        return Q(pk=int(number)) | Q(correlation_id=words) | Q(meeting_url__contains=words)
-    return (
-        Q(correlation_id=words)
-        | Q(meeting_url__icontains=words)
-        | Q(display_name__icontains=words)
-        | Q(slot_name=words)
-        | _ran_in_container(words)
-    )
+        found |= Q(pk=int(number))
+    wanted = query(words)
+    if wanted is not None:
+        found |= Q(words=wanted)
+    return found | _ran_in_container(words)
 
 
 def _ran_in_container(coolify_uuid: str) -> Q:

@@ -11,13 +11,15 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_http_methods
 
+from bots.clients import OPERATORS
 from bots.meetings import WrongAddress, platform_of
-from bots.models import HIGHEST_PRIORITY_NUMBER
+from bots.models import HIGHEST_PRIORITY_NUMBER, Client
 from bots.status import BotStatus, Platform
 from core.permissions import OPERATE
 from dashboard.audit import actor_of, record_action
 from dashboard.permissions import needs
 from pool.request import BotRequest, request_bot
+from pool.sharing.quota import OverQuota
 
 
 class NewBotForm(forms.Form):
@@ -64,7 +66,13 @@ def new_bot(request: HttpRequest) -> HttpResponse:
     form = NewBotForm(request.POST)
     if not form.is_valid():
         return render(request, "bots/new_bot.html", {"form": form}, status=422)
-    bot = request_bot(BotRequest(**form.cleaned_data), actor=actor_of(request.user))
+    client, _ = Client.objects.get_or_create(name=OPERATORS)
+    asked = BotRequest(**form.cleaned_data, client_id=client.pk)
+    try:
+        bot = request_bot(asked, actor=actor_of(request.user))
+    except OverQuota as refusal:
+        form.add_error(None, str(refusal))
+        return render(request, "bots/new_bot.html", {"form": form}, status=422)
     record_action(
         request.user,
         action="new-bot",

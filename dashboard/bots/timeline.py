@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 
-from bots.models import Bot, BotEvent
+from bots.models import BotEvent
 from slots.models import Deployment, SlotTransition
 
 SHOWN = 200
@@ -19,28 +19,6 @@ class Step:
     reason: str
     actor: str
     lasted: timedelta | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Phase:
-    """A section of the bar above the timeline; `x` and `width` are percentages."""
-
-    name: str
-    tone: str
-    lasted: timedelta
-    x: float
-    width: float
-
-
-_PHASES = {
-    "PENDING": ("pending", "waiting"),
-    "QUEUED": ("queue", "waiting"),
-    "DEPLOYING": ("deployment", "deploying"),
-    "JOINING_CALL": ("joining", "joining"),
-    "IN_WAITING_ROOM": ("waiting room", "joining"),
-    "IN_CALL": ("call", "busy"),
-    "LEAVING": ("leaving", "stopping"),
-}
 
 
 def story_of(
@@ -97,27 +75,3 @@ def _of_slots(transitions: list[SlotTransition]) -> Iterator[Step]:
                 reason=each.reason,
                 actor=each.slot_name,
             )
-
-
-def phases_of(bot: Bot, events: list[BotEvent], *, now: datetime) -> list[Phase]:
-    if not events:
-        return []
-    begin, end = events[0].at, bot.ended_at or now
-    whole = max((end - begin).total_seconds(), 0.001)
-    moments = [*((event.at, event.to_status) for event in events), (end, "")]
-    return [
-        _phase(status, at - begin, until - at, whole)
-        for (at, status), (until, _) in pairwise(moments)
-        if status in _PHASES and until > at
-    ]
-
-
-def _phase(status: str, begins: timedelta, lasted: timedelta, whole: float) -> Phase:
-    name, tone = _PHASES[status]
-    return Phase(
-        name=name,
-        tone=tone,
-        lasted=lasted,
-        x=round(100 * begins.total_seconds() / whole, 2),
-        width=round(100 * lasted.total_seconds() / whole, 2),
-    )

@@ -1,31 +1,221 @@
 """What needs an operator's attention now, with the next step for each."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import urlencode
 
+from django.conf import settings
+from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.urls import reverse
 
+from bots.models import WebhookEndpoint
+from core.jobs.ticker import LEASE as TICKER
+from core.leases import IS_HELD, Lease
 from dashboard.overview.cards import Card
+from dashboard.overview.headline import Line
 from dashboard.overview.health import Part
+from pool.failures.recent import failing_slots
+from servers.health import ServerState
+from servers.models import Server
+from slots.finding import Finding, FindingKind
+from slots.locks import slots_of_leases
+from slots.models import Slot
 
 _REMEDIES = {
     "Worker": "Start one with manage.py worker and check its log.",
     "Ticker": "Start one with manage.py ticker and check its log.",
-    "Coolify": "Check that Coolify is up. Running bots are not affected.",
-    "Calls": "If this lasts, check what else uses this Coolify.",
+    "Coolify": "Check that Coolify is up. Running bots are not affected. Lift pause probes it now.",
+    "Calls": "If this lasts, check what else uses this Coolify, or lift the pause.",
 }
+LEASE_PATIENCE = timedelta(minutes=2)
+_FINDINGS: dict[str, str] = {
+    FindingKind.TOO_MANY: "Compare with Coolify, then approve the repairs that are right. They "
+    "pass by themselves if their evidence goes away.",
+    FindingKind.UNHEARD: "Check from a worker's machine that the address answers: DNS, NAT, "
+    "firewall, certificate. Until then a silent bot fails only if its container is gone, too.",
+}
+
+
+# More of the same would hide the rest.
+MOST_FAILING = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
+    """`button` and `does`: the words on a button, and the action that it leads to."""
+
     words: str
     next_step: str
     link: str
+    button: str = ""
+    does: str = ""
+    needs_administrator: bool = False
 
 
-def what_needs_attention(*, cards: list[Card], health: Iterable[Part]) -> list[Attention]:
-    return [*_faults(health), *(each for card in cards for each in _of_pool(card))]
+def what_needs_attention(
+    *, cards: list[Card], health: Iterable[Part], lines: Sequence[Line] = ()
+) -> list[Attention]:
+    late = {line.platform for line in lines if line.at_risk}
+    of_pools = (each for card in cards for each in _of_pool(card, is_late=card.platform in late))
+    return [
+        *_faults(health),
+        *_of_passes(),
+        *_of_servers(),
+        *_late_waiters(cards, lines),
+        *_failing(),
+        *of_pools,
+        *_disabled_webhooks(),
+        *_leases(),
+    ]
+
+
+def _action(name: str, **given: str) -> str:
+    return f"{reverse('action', args=[name])}?{urlencode({**given, 'next': reverse('overview')})}"
+
+
+def _failing() -> Iterator[Attention]:
+    """Slots whose starts fail again and again, and those that are out of service for it."""
+    quarantined = {slot.pk: slot for slot in Slot.objects.filter(quarantined=True).order_by("name")}
+    for slot in quarantined.values():
+        yield Attention(
+            words=f"{slot.name} is quarantined: its starts failed again and again",
+            next_step="Read its history, recreate it if needed, then end the quarantine.",
+            link=reverse("slot", args=[slot.name]),
+            button="End quarantine",
+            does=_action("uncordon", item=str(slot.pk)),
+        )
+    for failing in failing_slots()[:MOST_FAILING]:
+        if failing.slot_id not in quarantined:
+            yield Attention(
+                words=failing.words,
+                next_step="Take it out of service if others start well.",
+                link=reverse("slot", args=[failing.name]),
+                button="Cordon",
+                does=_action("cordon", item=str(failing.slot_id)),
+            )
+
+
+def _late_waiters(cards: list[Card], lines: Iterable[Line]) -> Iterator[Attention]:
+    by_platform = {card.platform: card for card in cards}
+    for line in lines:
+        if line.at_risk:
+            bots = f"{line.at_risk} bot{'s' * (line.at_risk > 1)}"
+            yield _with_help(
+                by_platform[line.platform],
+                words=f"{line.platform.label}: {bots} will give up before their turn",
+            )
+
+
+def _with_help(card: Card, *, words: str) -> Attention:
+    """What gives more slots: a resume, slots back in service, else a larger pool."""
+    platform = card.platform.value
+    filters = {"platform": platform}
+    queue = f"{reverse('queue')}?{urlencode(filters)}"
+    errors = dict(card.counts)["error"]
+    if card.paused is not None:
+        return Attention(
+            words=words,
+            next_step="The platform is paused: resume it.",
+            link=queue,
+            button="Resume",
+            does=_action("resume", item=platform),
+        )
+    if card.cordoned:
+        return Attention(
+            words=words,
+            next_step=f"{_slots(card.cordoned)} cordoned: uncordon those that can be used.",
+            link=f"{reverse('slots')}?{urlencode({**filters, 'cordoned': 'yes'})}",
+            button="Uncordon",
+            does=_action("uncordon", all="slots", cordoned="yes", **filters),
+        )
+    if errors:
+        return Attention(
+            words=words,
+            next_step=f"{_slots(errors)} in error: retry or recreate these first.",
+            link=f"{reverse('slots')}?{urlencode({**filters, 'status': 'error'})}",
+            button="Retry",
+            does=_action("retry", all="slots", status="error", **filters),
+        )
+    return Attention(
+        words=words,
+        next_step=f"All {card.maximum} slots are in use: make the pool larger if the servers "
+        "have room.",
+        link=queue,
+        button="Change size",
+        does=_action("resize", item=platform),
+        needs_administrator=True,
+    )
+
+
+def _slots(number: int) -> str:
+    return f"{number} slot{'s are' if number > 1 else ' is'}"
+
+
+def _of_servers() -> Iterator[Attention]:
+    bad = (ServerState.UNREACHABLE, ServerState.DEGRADED)
+    ours = Server.objects.filter(uuid__in=settings.COOLIFY_SERVER_UUIDS, state__in=bad)
+    for server in ours.order_by("name"):
+        is_away = server.state == ServerState.UNREACHABLE
+        yield Attention(
+            words=f"Server {server} is {server.state}: {server.state_reason}",
+            next_step="Repair it, or drain it if it stays away."
+            if is_away
+            else "Read why starts fail there.",
+            link=reverse("servers"),
+        )
+
+
+def shown_findings() -> QuerySet[Finding]:
+    """What the reconciler says of its own passes."""
+    return Finding.objects.filter(kind__in=_FINDINGS, ended_at=None).order_by("pk")
+
+
+def _of_passes() -> Iterator[Attention]:
+    for finding in shown_findings():
+        error = finding.evidence.get("error")
+        yield Attention(
+            words=_words(finding) + (f" ({error})" if error else ""),
+            next_step=_FINDINGS[finding.kind],
+            link=f"{reverse('activity')}?show=repairs",
+        )
+
+
+def _words(finding: Finding) -> str:
+    held = finding.kind == FindingKind.TOO_MANY
+    return f"Repairs are held back. {finding.reason}" if held else finding.reason
+
+
+def leases_in_vain() -> QuerySet[Lease]:
+    """Leases that other processes have tried to acquire for too long."""
+    held = Lease.objects.filter(IS_HELD, refused_since__lt=Now() - LEASE_PATIENCE)
+    return held.exclude(key=TICKER).order_by("key")
+
+
+def _leases() -> Iterator[Attention]:
+    found = list(leases_in_vain()[:20])
+    slots = slots_of_leases(found)
+    for lease in found:
+        yield Attention(
+            words=f"The lease {slots.get(lease.key, lease.key)} is held by {lease.holder}, and "
+            "others have tried for minutes to acquire it",
+            next_step="If that process hangs, break the lease. The next one takes over.",
+            link=f"{reverse('activity')}?show=leases",
+            button="Break lease",
+            does=_action("break-lease", item=lease.key),
+            needs_administrator=True,
+        )
+
+
+def _disabled_webhooks() -> Iterator[Attention]:
+    disabled = WebhookEndpoint.objects.filter(disabled_at__isnull=False)
+    for endpoint in disabled.select_related("api_key").order_by("disabled_at")[:20]:
+        yield Attention(
+            words=f"Webhooks of {endpoint.api_key} are disabled: {endpoint.disabled_because}",
+            next_step="Its events are kept. Tell its owner, and enable it when it works.",
+            link=reverse("webhook", args=[endpoint.pk]),
+        )
 
 
 def _faults(health: Iterable[Part]) -> Iterator[Attention]:
@@ -33,12 +223,14 @@ def _faults(health: Iterable[Part]) -> Iterator[Attention]:
         if not part.is_well:
             yield Attention(
                 words=f"{part.name}: {part.words}",
-                next_step=_REMEDIES[part.name],
-                link=reverse("activity"),
+                next_step=part.next_step or _REMEDIES[part.name],
+                link=part.link or f"{reverse('activity')}?show=parts",
+                button=part.button,
+                does=_action(part.action, item=part.action) if part.action else "",
             )
 
 
-def _of_pool(card: Card) -> Iterator[Attention]:
+def _of_pool(card: Card, *, is_late: bool) -> Iterator[Attention]:
     name = card.platform.label
     errors = dict(card.counts)["error"]
     if errors:
@@ -47,38 +239,23 @@ def _of_pool(card: Card) -> Iterator[Attention]:
             words=f"{name}: {errors} slot{'s' * (errors > 1)} in error",
             next_step="Read the cause, then retry or recreate.",
             link=f"{reverse('slots')}?{filters}",
+            button="Retry",
+            does=_action("retry", all="slots", platform=card.platform.value, status="error"),
+        )
+    if card.stop_problems:
+        number = card.stop_problems
+        yield Attention(
+            words=f"{name}: {number} slot{'s' * (number > 1)} whose container does not stop",
+            next_step="Read the slot's page, then check Docker on its server.",
+            link=f"{reverse('slots')}?{urlencode({'platform': card.platform.value})}",
         )
     if card.paused is not None:
         yield Attention(
             words=f"{name} is paused by {card.paused.paused_by}: {card.paused.pause_reason}",
             next_step="Resume it when the reason is gone.",
             link=reverse("queue"),
+            button="Resume",
+            does=_action("resume", item=card.platform.value),
         )
-    elif card.waiting and not card.room:
-        yield _of_full_pool(card, errors=errors)
-
-
-def _of_full_pool(card: Card, *, errors: int) -> Attention:
-    """Suggest a larger pool only if every slot is in service."""
-    waiting = f"{card.platform.label}: {card.waiting} waiting,"
-    cordoned = sum(cell.cordoned for cell in card.cells)
-    out_of_service = f"of {len(card.cells)} slots"
-    if cordoned:
-        filters = urlencode({"platform": card.platform.value, "cordoned": "yes"})
-        return Attention(
-            words=f"{waiting} {cordoned} {out_of_service} cordoned",
-            next_step="Uncordon the slots that can be used.",
-            link=f"{reverse('slots')}?{filters}",
-        )
-    if errors:
-        filters = urlencode({"platform": card.platform.value, "status": "error"})
-        return Attention(
-            words=f"{waiting} {errors} {out_of_service} in error",
-            next_step="Retry or recreate these first.",
-            link=f"{reverse('slots')}?{filters}",
-        )
-    return Attention(
-        words=f"{waiting} pool at its maximum size",
-        next_step="Increase the pool size if the servers have room.",
-        link=f"{reverse('queue')}?platform={card.platform.value}",
-    )
+    elif card.waiting and not card.free and not is_late:
+        yield _with_help(card, words=f"{name}: {card.waiting} waiting, no slot is free")

@@ -12,9 +12,9 @@ from bots.status import Platform
 from dashboard.models import PoolSample
 from dashboard.overview.charts import Chart, line_chart, stacked_chart
 from pool.capacity import paused_pools, pool_size
+from pool.waiting.measurements import TypicalStart, typical_starts
 from queues.models import QueueEntry
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus
-from slots.description import wanted_description
 from slots.models import Pool, Slot
 from slots.status import HELD, SlotStatus
 
@@ -26,7 +26,10 @@ class Cell:
     name: str
     status: str
     cordoned: bool
+    beyond_size: bool
     words: str
+    since: datetime
+    expected: timedelta | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,7 @@ class Card:
     cells: list[Cell]
     counts: list[tuple[str, int]]
     maximum: int
+    own_size: bool  # set by an operator, not by MAX_POOL_SIZE
     in_use: int
     waiting: int
     oldest: datetime | None
@@ -42,10 +46,22 @@ class Card:
     warm_share: int | None
     paused: Pool | None
     charts: list[Chart]
+    stop_problems: int = 0
 
     @property
     def share(self) -> int:
         return round(100 * self.in_use / self.maximum) if self.maximum else 0
+
+    @property
+    def cordoned(self) -> int:
+        """Those that an operator took out of service, not those beyond a smaller size."""
+        return sum(cell.cordoned and not cell.beyond_size for cell in self.cells)
+
+    @property
+    def free(self) -> int:
+        """How many bots could get a slot now."""
+        usable = sum(cell.status == "idle" and not cell.cordoned for cell in self.cells)
+        return 0 if self.paused else usable + self.room
 
     @property
     def room(self) -> int:
@@ -54,11 +70,11 @@ class Card:
 
 def cards() -> list[Card]:
     """The number of queries does not depend on the number of slots."""
-    slots = _by_platform(Slot.objects.order_by("platform", "number"))
+    slots = _by_platform(Slot.objects.select_related("assigned_bot").order_by("platform", "number"))
     pools = {pool.platform: pool for pool in Pool.objects.all()}
     paused = {pool.platform: pool for pool in paused_pools()}
     lines = _lines()
-    deploying = _deployments_under_way()
+    starts = _starts_under_way()
     warm = _warm_shares()
     samples = _by_platform(_last_hour())
     return [
@@ -68,7 +84,7 @@ def cards() -> list[Card]:
             pool=pools.get(platform),
             paused=paused.get(platform),
             line=lines.get(platform, (0, None)),
-            deploying=deploying.get(platform, 0),
+            starts=starts,
             warm_share=warm.get(platform),
             samples=samples[platform],
         )
@@ -83,34 +99,47 @@ def _card(
     pool: Pool | None,
     paused: Pool | None,
     line: tuple[int, datetime | None],
-    deploying: int,
+    starts: dict[int, timedelta],
     warm_share: int | None,
     samples: list[PoolSample],
 ) -> Card:
     counted = Counter(slot.status for slot in slots)
+    usable = Counter(slot.status for slot in slots if slot.status != "idle" or not slot.cordoned)
     return Card(
         platform=platform,
-        cells=[_cell(slot) for slot in slots],
-        counts=[(status.value, counted[status]) for status in SlotStatus],
+        cells=[_cell(slot, starts.get(slot.pk)) for slot in slots],
+        counts=[(status.value, usable[status]) for status in SlotStatus],
         maximum=pool_size(platform, pool),
+        own_size=pool is not None and pool.max_size is not None,
         in_use=sum(counted[status] for status in HELD),
         waiting=line[0],
         oldest=line[1],
-        deploying=deploying,
+        deploying=sum(slot.pk in starts for slot in slots),
         warm_share=warm_share,
         paused=paused,
         charts=_charts(samples) if samples else [],
+        stop_problems=sum(bool(slot.stop_problem) for slot in slots),
     )
 
 
-def _cell(slot: Slot) -> Cell:
-    cordoned = " (cordoned)" if slot.cordoned else ""
+def _cell(slot: Slot, expected: timedelta | None) -> Cell:
     return Cell(
         name=slot.name,
         status=slot.status,
         cordoned=slot.cordoned,
-        words=f"{slot.name}{cordoned}: {wanted_description(slot)}",
+        beyond_size=slot.beyond_size,
+        words=_words(slot),
+        since=slot.status_since,
+        expected=expected,
     )
+
+
+def _words(slot: Slot) -> str:
+    status = "starting" if slot.status == SlotStatus.DEPLOYING else slot.status
+    cordoned = ", cordoned" if slot.cordoned else ""
+    bot = slot.assigned_bot
+    holder = f", bot #{bot.pk} {bot.display_name[:40]}" if bot is not None else ""
+    return f"{slot.name}: {status}{cordoned}{holder}"
 
 
 def _by_platform(rows: Iterable) -> defaultdict[str, list]:
@@ -128,9 +157,17 @@ def _lines() -> dict[str, tuple[int, datetime | None]]:
     }
 
 
-def _deployments_under_way() -> dict[str, int]:
-    rows = Deployment.objects.filter(status__in=ACTIVE).values_list("slot__platform").order_by()
-    return dict(rows.annotate(Count("id")))
+def _starts_under_way() -> dict[int, timedelta]:
+    """How long the current start of each slot usually takes, by the slot's id."""
+    active = Deployment.objects.filter(status__in=ACTIVE).values_list("slot_id", "image", "leader")
+    rows = list(active)
+    typical = typical_starts() if rows else {}
+    return {slot_id: _usual(typical.get(image), leader) for slot_id, image, leader in rows}
+
+
+def _usual(typical: TypicalStart | None, leader: bool) -> timedelta:
+    known = typical or TypicalStart()
+    return known.cold or known.warm if leader else known.warm
 
 
 def _warm_shares() -> dict[str, int]:

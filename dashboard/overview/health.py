@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
+from django.urls import reverse
+
 from coolify.budget.report import BudgetReport
+from coolify.shared import refused_access
 from core.jobs.liveness import reasons_of_processes
+from pool.controller.belief.doubts import open_doubt
 from slots.deployment import Watch
 
 
@@ -12,6 +16,10 @@ class Part:
     name: str
     is_well: bool
     words: str
+    next_step: str = ""
+    button: str = ""
+    action: str = ""
+    link: str = ""
 
 
 def health(budget: BudgetReport) -> list[Part]:
@@ -29,6 +37,19 @@ def _process(name: str, reason: str) -> Part:
 
 
 def _coolify(budget: BudgetReport) -> Part:
+    if refused := refused_access():
+        return Part(
+            name="Coolify",
+            is_well=False,
+            words=f"refuses access: {refused[0].reason}",
+            next_step="Such calls are not sent again until the token changes or you try again.",
+            button="Try again",
+            action="try-access",
+        )
+    if budget.circuit == "closed" and (doubt := open_doubt()):
+        words = f"is not believed: {doubt.reason}"
+        repairs = f"{reverse('activity')}?show=repairs"
+        return Part(name="Coolify", is_well=False, words=words, next_step=doubt.check, link=repairs)
     watch = Watch.objects.filter(failing_since__isnull=False).first()
     if budget.circuit != "closed":
         words = f"does not answer: {budget.circuit_reason}"
@@ -44,4 +65,7 @@ def _calls(budget: BudgetReport) -> Part:
         words = f"paused until {budget.paused_until:%H:%M:%S} UTC: {budget.pause_reason}"
         return Part(name="Calls", is_well=False, words=words)
     words = f"{budget.spent} of {budget.limit} in the last minute"
-    return Part(name="Calls", is_well=budget.spent < budget.limit, words=words)
+    if budget.spent >= budget.limit:
+        # Normal under load: starts and stops go first, and the rest follows within a minute.
+        words = f"all {budget.limit} of this minute spent; starts and stops go first"
+    return Part(name="Calls", is_well=True, words=words)

@@ -8,25 +8,34 @@ from django.views.decorators.http import require_safe
 from coolify.budget.report import budget_report
 from core.permissions import VIEW
 from dashboard.bots.new_bot import new_bot_fields
-from dashboard.live import live_page, version_of, version_of_pool
-from dashboard.overview.attention import what_needs_attention
+from dashboard.live import estimates, live_page, version_of, version_of_pool
+from dashboard.overview.attention import (
+    leases_in_vain,
+    shown_findings,
+    what_needs_attention,
+)
 from dashboard.overview.cards import cards
+from dashboard.overview.headline import headline, waiting_lines
 from dashboard.overview.health import health
 from dashboard.permissions import needs
+from queues.models import QueueEntry
 
 
 @require_safe
 @needs(VIEW)
 def overview(request: HttpRequest) -> HttpResponse:
     parts = health(budget_report())
-    version = version_of(version_of_pool(), parts)
+    waits = estimates() if QueueEntry.objects.exists() else None
+    version = version_of(version_of_pool(), parts, shown_findings(), waits, leases_in_vain())
 
     def live() -> dict[str, Any]:
         shown = cards()
+        lines = waiting_lines(shown)
         return {
+            "headline": headline(shown, lines),
             "cards": shown,
             "health": parts,
-            "attention": what_needs_attention(cards=shown, health=parts),
+            "attention": what_needs_attention(cards=shown, health=parts, lines=lines),
         }
 
     return live_page(

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from bots.status import Platform
 from core.permissions import VIEW
+from dashboard.lists.csv_export import MOST_EXPORTED, csv_file, wants_csv
 from dashboard.live import estimates, live_page, version_of
 from dashboard.paging import older
 from dashboard.permissions import needs
@@ -20,6 +22,12 @@ CHOICES: dict[str, list[tuple[str, str]]] = {
     "platform": [(each.value, each.label) for each in Platform],
     "status": [(each.value, each.label) for each in DeploymentStatus],
 }
+
+COLUMNS = (
+    "id", "slot_name", "bot_id", "status", "failure_cause", "reason", "image", "server_uuid",
+    "leader", "waited_for_image", "attempt", "deployment_uuid", "created_at", "start_asked_at",
+    "building_since", "coolify_ended_at", "ended_at",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +48,11 @@ class ImageOnServer:
 
 @require_safe
 @needs(VIEW)
-def deployment_list(request: HttpRequest) -> HttpResponse:
+def deployment_list(request: HttpRequest) -> HttpResponseBase:
     matching = _matching(request)
+    if wants_csv(request.GET):
+        rows = matching.order_by("-pk").values_list(*COLUMNS)[:MOST_EXPORTED]
+        return csv_file("deployments", COLUMNS, rows.iterator(chunk_size=2_000))
     active = matching.filter(status__in=ACTIVE).order_by("pk")
     recent = older(matching.exclude(status__in=ACTIVE), request.GET)
     warm = WarmImage.objects.all()
@@ -55,7 +66,7 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
         template="slots/deployments.html",
         version=version_of(active, recent.rows, warm, estimates()),
         live=live,
-        frame=lambda: {"choices": CHOICES, "given": request.GET},
+        frame=lambda: {"choices": CHOICES, "given": request.GET, "exports": True},
     )
 
 
@@ -73,7 +84,7 @@ def _matching(request: HttpRequest) -> Any:
 
 
 def _by_image(active: Any, warm: Any) -> list[ImageOnServer]:
-    known = {(each.image, each.server_uuid) for each in warm}
+    known = {(each.image, each.server_uuid) for each in warm if each.state == "warm"}
     deployments = list(active)
     waiting = each_start_waits_for(each.bot_id for each in deployments)
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)

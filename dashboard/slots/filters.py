@@ -1,9 +1,12 @@
 """Filters of the slot list, read from the query string."""
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet
 from django.http import QueryDict
 
 from bots.status import Platform
+from core.sql import CountOf
+from pool.failures.recent import failed_starts
+from slots.deployment import Deployment
 from slots.models import Slot
 from slots.status import ContainerStatus, SlotStatus
 
@@ -12,13 +15,14 @@ SORTS = {
     "status": ("status", "status_since"),
     "since": ("-status_since", "id"),
     "used": ("-last_used_at", "id"),
+    "failures": ("-failures", "platform", "number"),
 }
 
 CHOICES: dict[str, list[tuple[str, str]]] = {
     "platform": [(each.value, each.label) for each in Platform],
     "status": [(each.value, each.label) for each in SlotStatus],
     "container": [(each.value, each.label) for each in ContainerStatus],
-    "cordoned": [("yes", "Cordoned"), ("no", "In service")],
+    "cordoned": [("yes", "Cordoned"), ("quarantined", "Quarantined"), ("no", "In service")],
 }
 
 
@@ -31,11 +35,16 @@ def slots_that_match(given: QueryDict) -> QuerySet[Slot]:
         slots = slots.filter(status=given["status"])
     if given.get("container"):
         slots = slots.filter(container_status=given["container"])
-    if given.get("cordoned"):
+    if given.get("cordoned") == "quarantined":
+        slots = slots.filter(quarantined=True)
+    elif given.get("cordoned"):
         slots = slots.filter(cordoned=given["cordoned"] == "yes")
     words = given.get("q", "").strip()
     if words:
         slots = slots.filter(_search(words))
+    if given.get("sort") == "failures":
+        own = failed_starts(Deployment.objects.filter(slot=OuterRef("pk")))
+        slots = slots.annotate(failures=CountOf(own))
     return slots.order_by(*SORTS.get(given.get("sort", ""), SORTS["name"]))
 
 

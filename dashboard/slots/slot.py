@@ -13,7 +13,7 @@ from core.permissions import VIEW
 from dashboard.live import estimates, live_page, version_of
 from dashboard.permissions import needs
 from dashboard.slots.state_machine import state_machine
-from pool.waiting.waiting_for import waiting_for
+from pool.waiting.slot_waits import slot_outlook
 from slots.deployment import WAITING, Deployment
 from slots.description import wanted_description
 from slots.models import Lease, Slot, SlotTransition
@@ -21,15 +21,6 @@ from slots.status import SlotStatus
 
 SHOWN = 30
 LOG_LINES = 200
-
-_NEXT = {
-    SlotStatus.IDLE: "Ready for the next bot of its platform.",
-    SlotStatus.DEPLOYING: "The container is starting. Then the slot is busy.",
-    SlotStatus.BUSY: "The bot is running. When it ends, the container is stopped.",
-    SlotStatus.STOPPING: "The container is stopping. Once that is confirmed, the slot is idle.",
-    SlotStatus.ERROR: "No bot gets this slot. Botpool retries a few times. After that, an operator "
-    "must retry, recreate or delete it.",
-}
 
 
 @require_safe
@@ -44,8 +35,7 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
         wanted = wanted_description(found)
         return {
             "slot": found,
-            "why": _why(found, history),
-            "next": _next(found),
+            "outlook": slot_outlook(found),
             "description": wanted,
             "is_mirrored": wanted == found.description_written,
             "states": state_machine(found.status),
@@ -66,27 +56,12 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _line(slot: Slot) -> list[Any]:
-    """Rows that change what a deploying slot waits for."""
-    if slot.status != SlotStatus.DEPLOYING:
+    """Rows that change what the slot waits for."""
+    if slot.status == SlotStatus.IDLE:
         return []
+    if slot.status != SlotStatus.DEPLOYING:
+        return [estimates()]
     return [Deployment.objects.filter(status__in=WAITING).order_by("pk"), estimates()]
-
-
-def _why(slot: Slot, history: Any) -> str:
-    if slot.status == SlotStatus.DEPLOYING and slot.assigned_bot is not None:
-        waiting = waiting_for(slot.assigned_bot)
-        if waiting is not None:
-            return waiting.message
-    last = next((t for t in history if t.from_status != t.to_status), None)
-    return last.reason if last else "Not used yet."
-
-
-def _next(slot: Slot) -> str:
-    if slot.beyond_size and slot.status == SlotStatus.IDLE:
-        return "Beyond the pool size: gets no bots until the pool grows or the slot is uncordoned."
-    if slot.cordoned and slot.status == SlotStatus.IDLE:
-        return "Cordoned: gets no bots until it is uncordoned."
-    return _NEXT[SlotStatus(slot.status)]
 
 
 @require_safe

@@ -3,11 +3,15 @@
 import re
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import template
 from django.http import QueryDict
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+
+from slots.models import Slot
+from slots.status import ContainerStatus, SlotStatus
 
 register = template.Library()
 
@@ -43,6 +47,15 @@ TONES = {
     "RUNNING": "busy",
     "STOPPED": "idle",
     "CRASHING": "error",
+    "healthy": "idle",
+    "degraded": "deploying",
+    "unreachable": "error",
+    "draining": "waiting",
+    "cordoned": "waiting",
+    "removed": "stopping",
+    "warm": "idle",
+    "doubted": "deploying",
+    "cold": "stopping",
     "IDLE": "idle",
 }
 
@@ -55,13 +68,44 @@ def badge(status: str) -> SafeString:
 
 
 @register.filter
+def host_of(address: str) -> str:
+    """The path of a webhook's address can be a secret."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.hostname}"
+
+
+@register.filter
+def container(slot: Slot) -> SafeString | str:
+    """The container as last observed. A reading from before the slot's bot is no fact about it,
+    and one that contradicts the slot looks like it."""
+    if slot.container_is_of_before or _was_seen_before_it_ran(slot):
+        return mark_safe('<span class="soft">not observed yet</span>')
+    if slot.status == SlotStatus.BUSY and slot.container_status != ContainerStatus.RUNNING:
+        words = slot.get_container_status_display().lower()
+        return format_html('<span class="badge error">{}</span>', words)
+    return badge(slot.container_status)
+
+
+def _was_seen_before_it_ran(slot: Slot) -> bool:
+    seen = slot.container_seen_at
+    return (
+        slot.status == SlotStatus.BUSY
+        and slot.container_status != ContainerStatus.RUNNING
+        and (seen is None or seen < slot.status_since)
+    )
+
+
+@register.filter
 def letter(status: str) -> str:
     return LETTERS.get(status, "?")
 
 
+# --- Times: in UTC, and the page's script shows them in the reader's zone -------------------------
+
+
 @register.filter
 def ago(moment: datetime | None) -> SafeString | str:
-    """A time in UTC. The page's script replaces it with "46 s ago" and keeps that up to date."""
+    """The script shows "46 s ago" and keeps that up to date."""
     return _time(moment, kind="ago") if moment else "–"
 
 
@@ -87,31 +131,36 @@ def clock(moment: datetime | None) -> SafeString | str:
     return _time(moment, kind="clock") if moment else "–"
 
 
-def _time(moment: datetime, *, kind: str, before: str = "", after: str = "") -> SafeString:
+def _time(moment: datetime, *, kind: str, before: str = "") -> SafeString:
     return format_html(
-        '<time datetime="{}" data-{}="">{}{}{}</time>',
+        '<time datetime="{}" data-{}="">{}{} UTC</time>',
         moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
         kind,
         before,
         moment.strftime("%d %b %H:%M:%S"),
-        after,
     )
 
 
 @register.filter
 def readable(sentence: str) -> SafeString:
-    """The sentence with "16 Dec 21:30:00 UTC" in place of "2025-12-16T21:30:00Z"."""
+    """The sentence with times as elements: "since 2025-12-16T21:30:00Z" becomes "for 46 s", and
+    "at …" counts down to a time that is ahead."""
     return mark_safe(_TIMESTAMP.sub(_shown_time, escape(sentence)))  # noqa: S308 (escaped)
 
 
-_TIMESTAMP = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"\b(?P<word>since |at )?(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)", re.ASCII
+)
+_KINDS = {"since ": "for", "at ": "at"}
 
 
 def _shown_time(found: re.Match[str]) -> str:
+    word = found["word"] or ""
     try:
-        return _time(datetime.fromisoformat(found[0]), kind="clock", after=" UTC")
+        moment = datetime.fromisoformat(found["time"])
     except ValueError:  # no such date
         return found[0]
+    return _time(moment, kind=_KINDS.get(word, "clock"), before=word)
 
 
 @register.filter

@@ -10,7 +10,7 @@
 
   // --- Update the page without losing focus, scroll position, input or open details -------------
 
-  const USERS_OWN = { INPUT: ["value", "checked"], DETAILS: ["open"], OPTION: ["selected"] };
+  const USERS_OWN = { INPUT: ["value", "checked"], DETAILS: ["open"], OPTION: ["selected"], TIME: ["title"], A: ["data-tip", "style"] };
 
   function isLike(a, b) {
     return a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
@@ -65,37 +65,10 @@
       if (style !== "become") return false;
       const fresh = fragment.firstElementChild;
       if (fresh) become(target, fresh);
-      tellTimes(target);
+      target.dispatchEvent(new Event("botpool:shown", { bubbles: true }));
       return [target];
     },
   });
-
-  // --- Ages and countdowns ----------------------------------------------------------------------
-
-  function inWords(seconds) {
-    const s = Math.max(0, Math.round(seconds));
-    if (s < 60) return `${s} s`;
-    if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-    if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-    return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
-  }
-
-  const WORDS = {
-    ago: (seconds) => `${inWords(seconds)} ago`,
-    age: (seconds) => inWords(seconds),
-    for: (seconds) => `for ${inWords(seconds)}`,
-    until: (seconds) => (seconds < 0 ? `in ${inWords(-seconds)}` : "now"),
-  };
-
-  function tellTimes(root) {
-    for (const time of root.querySelectorAll("time[datetime]")) {
-      const kind = Object.keys(WORDS).find((name) => name in time.dataset);
-      if (!time.title) time.title = time.dateTime.replace("T", " ").replace("Z", " UTC");
-      if (!kind) continue;
-      const words = WORDS[kind]((Date.now() - Date.parse(time.dateTime)) / 1000);
-      if (time.textContent !== words) time.textContent = words;
-    }
-  }
 
   // --- Polling ----------------------------------------------------------------------------------
 
@@ -107,9 +80,9 @@
   }
 
   function tick() {
-    tellTimes(document);
     const live = document.getElementById("live");
     if (!live || lost) return;
+    if ("settled" in live.dataset) return show("live", "Up to date");
     if (document.hidden) return show("paused", "Paused");
     if (inFlight || skip-- > 0) return;
     skip = 0;
@@ -144,17 +117,7 @@
     if (!document.hidden) tick();
   });
 
-  // --- Select all -------------------------------------------------------------------------------
-
-  document.addEventListener("change", (event) => {
-    const all = event.target.closest("[data-select-all]");
-    if (!all) return;
-    const boxes = document.querySelectorAll(`input[name="${all.dataset.selectAll}"]`);
-    for (const box of boxes) box.checked = all.checked;
-  });
-
   document.addEventListener("DOMContentLoaded", () => {
-    tellTimes(document);
     const live = document.getElementById("live");
     if (live) show("live", "Live");
     setInterval(tick, EVERY);

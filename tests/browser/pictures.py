@@ -15,6 +15,8 @@ from bots.status import Platform
 from core.jobs.jobs import WORKER_HEARTBEAT
 from core.jobs.ticker import LEASE
 from dashboard.models import OperatorAction
+from pool.controller.belief.answers import doubt_about_list
+from pool.controller.belief.doubts import note_doubt
 from pool.steering import cordon_slot
 from slots.description import wanted_description
 from slots.models import Finding, Lease, Slot
@@ -23,6 +25,7 @@ from tests.dashboard.conftest import PASSWORD, make_user
 from tests.dashboard.populated import ask, populate, run, sample_an_hour
 
 FOLDER = Path(__file__).parent.parent.parent / "screenshots"
+HELD_BACK = "3 of 8 busy Microsoft Teams slots at once, more than 20 %"
 SIZES = {"1440": (1440, 900), "390": (390, 844)}
 PAGES = {
     "overview": "/",
@@ -33,12 +36,17 @@ PAGES = {
     "waiter": "/bots/{waiter}/",
     "queue": "/queue/",
     "deployments": "/deployments/",
+    "maintenance": "/maintenance/",
+    "history": "/history/?range=1h",
+    "search": "/search/?q=meet",
+    "servers": "/servers/",
     "activity": "/activity/",
     "repairs": "/activity/?show=repairs",
     "operators": "/activity/?show=operators",
     "leases": "/activity/?show=leases",
     "parts": "/activity/?show=parts",
     "confirm": "/actions/force-release/?all=slots",
+    "approve": "/actions/approve-repair/?all=repairs",
     "admin": "/admin/",
     "admin-slots": "/admin/slots/slot/",
 }
@@ -57,6 +65,7 @@ def fill(settings) -> dict[str, int]:
     sample_an_hour()
     cordon_slot(Slot.objects.filter(status="idle")[3], reason="Disk", actor="user:otto")
     record_actions()
+    hold_repairs_back()
     _processes_are_well()
     _age_slots()
     config = {"language": "en", "apiKey": "sk-123", "upload": {"token": "abc", "bucket": "minutes"}}
@@ -79,6 +88,31 @@ def record_actions() -> None:
         decision="Fail the bot and stop the slot",
         sightings=3,
     )
+
+
+def hold_repairs_back() -> None:
+    """As if three of eight bots on a platform had fallen silent."""
+    for slot in Slot.objects.filter(platform=Platform.TEAMS, status="busy").order_by("pk")[:3]:
+        Finding.objects.create(
+            kind="heartbeat_lost",
+            subject=f"slot:{slot.pk}",
+            name=slot.name,
+            epoch=slot.epoch,
+            slot=slot,
+            bot=slot.assigned_bot,
+            platform=slot.platform,
+            reason="Heartbeat lost: last heartbeat 2026-11-17T10:00:00Z, limit 300 s",
+            evidence={"lastHeartbeatAt": "2026-11-17T10:00:00Z", "botStatus": "IN_CALL"},
+            decision="Fail the bot and release the slot",
+            held_back=HELD_BACK,
+            sightings=4,
+        )
+    Finding.objects.create(
+        kind="too_many",
+        subject="batch:heartbeat_lost:teams",
+        reason=f"A bot has fallen silent: {HELD_BACK}",
+    )
+    note_doubt(doubt_about_list({f"app-{n}": f"pool-zoom-{n:03}" for n in range(12)}, set()))
 
 
 def _processes_are_well() -> None:

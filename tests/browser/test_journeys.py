@@ -1,5 +1,7 @@
 """Operator journeys in a real browser."""
 
+from datetime import UTC, datetime
+
 import pytest
 from playwright.sync_api import expect
 
@@ -11,7 +13,7 @@ from pool.lifecycle import confirm_slot_stopped, mark_slot_running, release_bot_
 from slots.models import Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
-from tests.dashboard.populated import ask, populate, run
+from tests.dashboard.populated import ask, fail, populate, run, sample_an_hour
 from tests.factories import BotFactory, SlotFactory
 
 pytestmark = pytest.mark.slow
@@ -56,7 +58,7 @@ def test_an_update_keeps_scroll_focus_input_and_selection(operator):
     scrolled = page.evaluate("window.scrollY")
     assert scrolled > 0
 
-    busy = Slot.objects.filter(status="busy").order_by("-pk").first()
+    busy = Slot.objects.filter(status="busy", number__lte=50).order_by("-pk").first()
     release_bot_from_slot(busy, Outcome(BotStatus.DONE, "Over", "test"))
     expect(page.locator(f"#slot-{busy.pk}")).to_contain_text("stopping", timeout=SOON)
 
@@ -72,7 +74,7 @@ def test_a_bot_is_queued_and_its_place_is_updated(operator, settings):
     page = operator.visit("/")
     page.get_by_label("Meeting address").fill("https://meet.google.com/abc-defg-hij")
     page.get_by_role("button", name="Send bot").click()
-    expect(page.get_by_text("Place 2")).to_be_visible()
+    expect(page.get_by_text("2nd in the Google Meet queue")).to_be_visible()
     page.get_by_role("link", name="Queue", exact=True).click()
     mine = Bot.objects.latest("pk")
     expect(page.locator(f"#waiter-{mine.pk}")).to_contain_text("1 bot is ahead of it.")
@@ -165,6 +167,9 @@ def test_it_works_without_javascript(browser, live_server, settings):
 def test_a_small_screen_shows_every_entry_of_the_navigation(operator):
     page = operator.page
     page.set_viewport_size({"width": 390, "height": 844})
+    header = page.locator("header.top")
+    assert header.bounding_box()["height"] < 60  # one row
+    page.get_by_role("button", name="Menu").click()
     for entry in page.get_by_role("navigation").get_by_role("link").all():
         expect(entry).to_be_in_viewport(ratio=1)
 
@@ -182,3 +187,120 @@ def test_the_keyboard_is_enough(operator):
     assert "pool-google-meet-001" in cell.evaluate(tip)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="pool-google-meet-001")).to_be_visible()
+
+
+def test_the_search_is_one_key_away_from_any_page(operator):
+    bot = ask()
+    page = operator.visit("/activity/")
+    page.keyboard.press("/")
+    page.keyboard.type(f"#{bot.pk}")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=f"Bot #{bot.pk}")).to_be_visible()
+    assert operator.complaints == []
+
+
+def test_shortcuts_lead_to_pages_and_are_listed(operator):
+    page = operator.visit("/")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.wait_for_url(f"{operator.url}/queue/")
+    assert operator.complaints == []
+
+
+def test_the_bar_counts_the_selected_and_stays_in_view(operator):
+    SlotFactory.create_batch(40)
+    page = operator.visit("/slots/")
+    bar = page.locator(".actions")
+    expect(bar).to_be_in_viewport()
+    expect(bar).to_contain_text("None selected")
+    page.get_by_label("Select all on this page").check()
+    expect(bar).to_contain_text("40 selected")
+    page.get_by_label("Select pool-google-meet-", exact=False).first.uncheck()
+    expect(bar).to_contain_text("39 selected")
+
+
+def test_rows_can_be_compact_and_stay_so(operator):
+    SlotFactory()
+    page = operator.visit("/slots/")
+    page.get_by_role("button", name="Compact").click()
+    page.reload()
+    button = page.get_by_role("button", name="Compact")
+    expect(button).to_have_attribute("aria-pressed", "true")
+
+
+def test_five_bots_are_cancelled_together(operator):
+    bots = [ask() for _ in range(6)]
+    page = operator.visit("/bots/?status=live")
+    for bot in bots[:5]:
+        page.get_by_label(f"Select bot {bot.pk}", exact=True).check()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_label("Reason").fill("Wrong meeting")
+    page.get_by_role("button", name="Cancel 5 bots").click()
+    expect(page.get_by_text("Cancel: done for 5 bots.")).to_be_visible()
+    assert Bot.objects.filter(status=BotStatus.CANCELLED).count() == 5
+
+
+def test_times_are_local_with_utc_on_hover(browser, live_server, settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    make_user("otto", "operator", password=PASSWORD)
+    bot = ask()
+    Bot.objects.filter(pk=bot.pk).update(created_at=datetime(2025, 1, 16, 21, 30, tzinfo=UTC))
+    context = browser.new_context(timezone_id="Asia/Tokyo")
+    visitor = Visitor(context, live_server.url)
+    visitor.log_in("otto")
+    page = visitor.visit(f"/bots/{bot.pk}/")
+    requested = page.locator("time[datetime='2025-01-16T21:30:00Z']").first
+    expect(requested).to_have_text("17 Jan 2025 06:30:00 GMT+9")
+    assert requested.get_attribute("title").endswith("2025-01-16 21:30:00 UTC")
+    context.close()
+
+
+def test_yesterdays_load_is_a_chart_with_a_table(operator):
+    sample_an_hour()
+    page = operator.visit("/")
+    page.get_by_role("link", name="History", exact=True).click()
+    page.get_by_role("link", name="24 h", exact=True).click()
+    expect(page.locator(".plot canvas")).to_have_count(5)
+    page.get_by_text("The same as a table").click()
+    expect(page.get_by_role("columnheader", name="In use").last).to_be_visible()
+    assert operator.complaints == []
+
+
+def test_a_platform_is_drained_until_it_is_safe(operator):
+    bot = ask(Platform.ZOOM)
+    slot = run(bot)
+    page = operator.visit("/")
+    page.get_by_role("link", name="Maintenance").click()
+    page.get_by_role("link", name="Drain Zoom").click()
+    page.get_by_label("Reason").fill("New disk")
+    page.get_by_role("button", name="Pause Zoom").click()
+    panel = page.locator("#drain-zoom")
+    expect(panel).to_contain_text("1 still in use")
+    slot.refresh_from_db()
+    release_bot_from_slot(slot, Outcome(BotStatus.DONE, "Over", "test"))
+    slot.refresh_from_db()
+    confirm_slot_stopped(slot, reason="Gone", actor="test")
+    expect(panel).to_contain_text("Safe now")
+
+
+def test_a_late_bot_shows_which_step_takes_long(operator):
+    bot = ask()
+    page = operator.visit(f"/bots/{bot.pk}/")
+    current = page.locator(".waterfall tr[aria-current]")
+    expect(current).to_contain_text("Image")
+    expect(current).to_contain_text("so far")
+
+
+def test_advice_has_a_button_that_does_it(operator):
+    bot = ask()
+    run(bot)
+    fail(bot)
+    page = operator.visit("/")
+    page.locator("#attention").get_by_role("link", name="Retry").click()
+    page.get_by_label("Reason").fill("Fixed")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("Retry: done for 1 slot.")).to_be_visible()

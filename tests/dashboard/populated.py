@@ -95,6 +95,11 @@ def sample_an_hour():
                 wait_p95=n % 7 * 4.0,
                 start_warm=28 + n % 5,
                 start_cold=420.0 if n in (3, 4, 30) else None,
+                capacity=int(size * 30),
+                requested=n % 4,
+                warm_starts=n % 3,
+                cold_starts=int(n in (3, 30)),
+                failures={"queue_timeout": 2, "container_failed": 1} if n % 20 == 19 else {},
             )
             for n in range(60)
         )

@@ -8,16 +8,21 @@ from urllib.parse import parse_qs
 
 import pytest
 from django.conf import settings as django_settings
+from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.status import Platform
+from coolify.budget.access import fingerprint
+from coolify.budget.report import budget_report
+from coolify.models import Budget, Refusal
+from core.clock import database_now
 from core.leases import acquire_lease
 from dashboard.actions.registry import ACTIONS
 from dashboard.models import OperatorAction
 from pool.capacity import current_pause
 from pool.lifecycle import get_slot_for_bot
 from queues.models import QueueEntry
-from slots.models import Lease, Pool, Slot, SlotTransition
+from slots.models import Finding, Lease, Pool, Slot, SlotTransition
 from tests.dashboard.populated import ask, fail, finish, run
 from tests.factories import SlotFactory
 from tests.invariants import broken_rules
@@ -232,6 +237,16 @@ def test_it_shows_why_the_action_does_not_apply(operator):
     assert "it has no bot (it is idle)" in page
 
 
+def test_a_slot_beyond_the_size_is_not_uncordoned(operator):
+    slot = SlotFactory(cordoned=True, beyond_size=True)
+    page = operator.get(f"/actions/uncordon/?item={slot.pk}").text
+    assert "beyond the pool&#x27;s size: change the size instead" in page
+    form = {"targets": json.dumps([[slot.name, str(slot.epoch)]]), "reason": "Needed"}
+    operator.post("/actions/uncordon/", form)
+    assert reread(slot).cordoned
+    assert "/actions/uncordon/" not in operator.get(f"/slots/{slot.name}/").text
+
+
 # --- Bots --------------------------------------------------------------------------------------
 
 
@@ -299,7 +314,10 @@ def test_it_moves_a_waiting_bot_up_and_down(operator, waiters):
 
 @pytest.mark.parametrize(
     ("action", "place", "why"),
-    [("move-up", 0, "no bot is ahead of it"), ("move-down", -1, "no bot is behind it")],
+    [
+        ("move-up", 0, "no bot of its client is ahead of it"),
+        ("move-down", -1, "no bot of its client is behind it"),
+    ],
 )
 def test_it_says_why_a_waiting_bot_cannot_move(operator, waiters, action, place, why):
     page = operator.get(f"/actions/{action}/?item={waiters[place].pk}")
@@ -345,6 +363,80 @@ def test_the_confirmation_of_a_resize_shows_the_current_size(administrator, sett
     assert "Maximum now: 1. Slots in the pool: 0." in page
 
 
+def test_a_pool_returns_to_the_size_of_the_environment(administrator, waiters):
+    confirmed(administrator, "/actions/resize/?item=google-meet", size="2")
+    assert "/actions/reset-size/?item=google-meet" in administrator.get("/").text
+    page = administrator.get("/actions/reset-size/?item=google-meet&item=zoom").text
+    assert "Maximum now: 2, set by an operator. Then: 0, as MAX_POOL_SIZE says" in page
+    assert "it already has the size of MAX_POOL_SIZE" in page
+    confirmed(administrator, "/actions/reset-size/?item=google-meet")
+    assert Pool.objects.get(platform="google-meet").max_size is None
+    assert "/actions/reset-size/" not in administrator.get("/").text
+    last = OperatorAction.objects.latest("pk")
+    assert (last.action, last.target, last.reason) == ("reset-size", "google-meet", "Stuck")
+
+
+def test_an_operator_who_is_no_administrator_does_not_change_the_size(operator):
+    assert operator.get("/actions/reset-size/?item=google-meet").status_code == 403
+
+
+# --- Calls to Coolify --------------------------------------------------------------------------
+
+
+def hold_up(**fields):
+    Budget.objects.update_or_create(pk=Budget.THE_ONE, defaults=fields)
+
+
+def test_it_lifts_a_pause_of_the_calls(operator):
+    hold_up(paused_until=Now() + timedelta(hours=1), pause_reason="Too Many Attempts.")
+    slot = run(ask())
+    Slot.objects.filter(pk=slot.pk).update(next_try_at=Now() + timedelta(hours=1))
+    assert "/actions/lift-pause/" in operator.get("/activity/?show=parts").text
+    confirmed(operator, "/actions/lift-pause/?item=pause&item=circuit")
+    assert budget_report().paused_until is None
+    assert reread(slot).next_try_at <= database_now()
+    done = OperatorAction.objects.get()
+    assert (done.target, done.done) == ("Calls to Coolify: pause", True)
+    assert "/actions/lift-pause/" not in operator.get("/activity/?show=parts").text
+
+
+def test_it_tries_access_again_that_coolify_refused(operator, settings):
+    token = fingerprint(settings.COOLIFY_API_URL, settings.COOLIFY_API_TOKEN)
+    Refusal.objects.create(token=token, ability="deploy", reason="It lacks the ability deploy.")
+    slot = run(ask())
+    Slot.objects.filter(pk=slot.pk).update(next_try_at=Now() + timedelta(hours=1))
+    overview = operator.get("/").text
+    assert "Coolify: refuses access: It lacks the ability deploy." in overview
+    assert "/actions/try-access/" in overview
+    confirmed(operator, "/actions/try-access/?item=try-access")
+    assert not Refusal.objects.exists()
+    assert reread(slot).next_try_at <= database_now()
+    assert "/actions/try-access/" not in operator.get("/").text
+
+
+def test_it_probes_a_coolify_whose_circuit_is_open(operator):
+    hold_up(open_since=Now(), open_until=Now() + timedelta(minutes=1), failed_probes=7)
+    assert budget_report().circuit == "open"
+    confirmed(operator, "/actions/lift-pause/?item=circuit")
+    assert budget_report().circuit == "probing"
+    assert Budget.objects.get().failed_probes == 0
+
+
+def test_a_pause_that_began_after_the_page_was_opened_is_not_lifted(operator):
+    hold_up(paused_until=Now() + timedelta(hours=1))
+    page = operator.get("/actions/lift-pause/?item=pause")
+    hold_up(paused_until=Now() + timedelta(hours=2))
+    form = {"targets": page.context["targets"], "reason": "Stuck"}
+    operator.post("/actions/lift-pause/?item=pause", form)
+    assert budget_report().paused_until is not None
+
+
+def test_without_a_pause_there_is_nothing_to_lift(operator):
+    page = operator.get("/actions/lift-pause/?item=pause&item=circuit")
+    assert page.context["count"] == 0
+    assert "calls are not paused" in page.text
+
+
 # --- Deployments and leases --------------------------------------------------------------------
 
 
@@ -376,7 +468,8 @@ def test_an_unknown_action_is_not_found(operator):
 @pytest.mark.parametrize("name", sorted(ACTIONS))
 @pytest.mark.parametrize("targets", ['[["nonsense", "nonsense"]]', '[["99999", "1"]]'])
 def test_an_unknown_target_is_skipped(administrator, name, targets):
-    form = {"targets": targets, "reason": "Why not", "size": 1, "priority": 1}
+    form = {"targets": targets, "reason": "Why not", "size": 1, "priority": 1, "share": 1}
+    form |= {"begins": "2099-01-01T10:00", "ends": "2099-01-01T11:00"}
     assert administrator.post(f"/actions/{name}/", form).status_code == 302
     assert not OperatorAction.objects.get().done
 
@@ -392,3 +485,60 @@ def test_the_audit_names_the_target(operator):
     bot = ask()
     confirmed(operator, f"/actions/cancel-bot/?item={bot.pk}")
     assert OperatorAction.objects.get().target == str(bot)
+
+
+# --- Repairs that are held back ---
+
+
+def held_finding(slot, **fields):
+    return Finding.objects.create(
+        kind="heartbeat_lost",
+        subject=f"slot:{slot.pk}",
+        name=slot.name,
+        epoch=slot.epoch,
+        slot=slot,
+        bot=slot.assigned_bot,
+        platform=slot.platform,
+        reason="Heartbeat lost",
+        evidence={"lastHeartbeatAt": "2026-01-01T10:00:00Z"},
+        decision="Fail the bot and release the slot",
+        held_back="3 of 8 busy Zoom slots at once",
+        **fields,
+    )
+
+
+def test_a_repair_that_is_held_back_is_approved_with_a_reason_and_audited(operator):
+    findings = [held_finding(run(ask(Platform.ZOOM))) for _ in range(2)]
+    page = operator.get("/activity/?show=repairs").content.decode()
+    assert "Held back" in page
+    assert "A bot has fallen silent · Zoom" in page
+
+    confirmed(operator, f"/actions/approve-repair/?item={findings[0].pk}")
+
+    first, second = (reread(each) for each in findings)
+    assert (first.is_approved, first.approval_reason) == (True, "Stuck")
+    assert not second.is_approved
+    audited = OperatorAction.objects.get(action="approve-repair")
+    assert (audited.target, audited.done) == (f"Finding {first.pk}", True)
+
+
+def test_a_whole_batch_can_be_approved_and_no_other(operator):
+    zoom = [held_finding(run(ask(Platform.ZOOM))) for _ in range(2)]
+    teams = held_finding(run(ask(Platform.TEAMS)))
+    batch = "/actions/approve-repair/?all=repairs&kind=heartbeat_lost&platform=zoom"
+
+    confirmed(operator, batch)
+
+    assert [reread(each).is_approved for each in (*zoom, teams)] == [True, True, False]
+
+
+def test_a_repair_whose_evidence_changed_while_the_page_was_open_is_not_approved(operator):
+    finding = held_finding(run(ask(Platform.ZOOM)))
+    address = f"/actions/approve-repair/?item={finding.pk}"
+    page = operator.get(address)
+    Finding.objects.update(evidence={"lastHeartbeatAt": "2026-01-01T10:05:00Z"})
+
+    operator.post(address, {"targets": page.context["targets"], "reason": "Stuck"})
+
+    assert not reread(finding).is_approved
+    assert not OperatorAction.objects.get(action="approve-repair").done

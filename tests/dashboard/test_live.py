@@ -5,16 +5,17 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.core.cache import cache
 from django.db.models import F
 
 from botpool.telemetry.samples import sample_pools
 from bots.models import Bot
 from bots.moves import Outcome
-from bots.status import BotStatus, FailureCause
+from bots.status import BotStatus, FailureCause, Platform
 from core.clock import database_now
 from core.leases import acquire_lease
 from dashboard import unchanged
-from dashboard.activity.activity import _cell
+from dashboard.lists.csv_export import _cell
 from dashboard.models import PoolSample
 from dashboard.templatetags.pool import age, readable
 from pool.lifecycle import end_bot, get_slot_for_bot, handle_slot_error
@@ -36,6 +37,36 @@ def shown_version(html):
 def ask_again(client, page, version):
     mark = "&" if "?" in page else "?"
     return client.get(f"{page}{mark}live={version}", headers=HTMX)
+
+
+def test_a_stale_reading_of_the_container_is_no_fact(viewer):
+    slot = run(ask())
+    then = database_now()
+    before, after = then - timedelta(minutes=1), then + timedelta(minutes=1)
+    stopped = {"container_status": "STOPPED", "last_assigned_at": before - timedelta(minutes=1)}
+    Slot.objects.filter(pk=slot.pk).update(container_seen_at=before, **stopped)
+    assert "not observed yet" in viewer.get("/slots/").text
+    # Seen after the bot was heard, it contradicts the slot.
+    cache.clear()
+    Slot.objects.filter(pk=slot.pk).update(container_seen_at=after)
+    assert '<span class="badge error">stopped</span>' in viewer.get("/slots/").text
+
+
+def test_the_overview_has_a_headline(viewer, settings):
+    settings.MAX_POOL_SIZES = {"google-meet": 1, "teams": 2, "zoom": 0}
+    run(ask())
+    ask()
+    ask(Platform.TEAMS)
+    page = viewer.get("/").text
+    headline = re.sub("<[^>]+>", "", page.partition('<p class="headline">')[2].partition("</p>")[0])
+    assert headline.startswith("0 in call · 1 joining or leaving · 1 starting · 1 waiting · next")
+
+
+def test_a_cell_of_the_grid_names_its_bot(viewer):
+    bot = ask(display_name="Minutes <b>")
+    page = viewer.get("/").text
+    assert f'aria-label="pool-google-meet-001: starting, bot #{bot.pk} Minutes &lt;b&gt;"' in page
+    assert "data-expected=" in page
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -202,7 +233,7 @@ def test_the_page_of_a_waiting_bot_shows_its_place_and_why(viewer, settings):
     ask()
     second = ask()
     page = viewer.get(f"/bots/{second.pk}/").text
-    assert "Place 2" in page
+    assert "2nd in the Google Meet queue" in page
     assert "1 bot is ahead of it." in page
 
 
@@ -211,6 +242,12 @@ def test_times_in_sentences_are_readable_and_the_rest_is_escaped():
     assert shown == (
         "Heartbeat lost &lt;b&gt;: last heartbeat "
         '<time datetime="2025-12-16T21:30:00Z" data-clock="">16 Dec 21:30:00 UTC</time>'
+    )
+    assert readable("It gives up at 2025-12-16T21:30:00Z") == (
+        'It gives up <time datetime="2025-12-16T21:30:00Z" data-at="">at 16 Dec 21:30:00 UTC</time>'
+    )
+    assert readable("Away since 2025-12-16T21:30:00Z") == (
+        'Away <time datetime="2025-12-16T21:30:00Z" data-for="">since 16 Dec 21:30:00 UTC</time>'
     )
     assert readable("On 2025-99-99T21:30:00Z") == "On 2025-99-99T21:30:00Z"
 

@@ -3,11 +3,16 @@
 import pytest
 from django.core.cache import cache
 from django.db import connection
+from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from bots.models import Bot
+from bots.moves import Outcome
+from bots.status import BotStatus
+from pool.lifecycle import end_bot
 from slots.models import Deployment, Slot
 from tests.dashboard.populated import ask, finish, populate, run, sample_an_hour
+from tests.factories import SlotFactory
 
 PAGES = [
     "/",
@@ -15,6 +20,9 @@ PAGES = [
     "/bots/",
     "/queue/",
     "/deployments/",
+    "/servers/",
+    "/clients/",
+    "/webhooks/",
     "/activity/",
     "/activity/?show=bots",
     "/activity/?show=repairs",
@@ -49,13 +57,14 @@ def test_slots_and_bots_have_a_page_in_every_state(operator, page):
         assert operator.get(address).status_code == 200
 
 
-def test_a_page_needs_as_many_queries_for_100_slots_as_for_3(operator, settings):
-    settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 3}
-    populate(3)
-    ask()
+def test_a_page_needs_as_many_queries_for_100_slots_as_for_12(operator, settings):
+    settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 12}
+    populate(12)  # a slot of each status
+    waiter = next(bot for bot in iter(ask, None) if bot.status == BotStatus.QUEUED)
     few = {page: _queries(operator, page) for page in PAGES}
+    end_bot(waiter, Outcome(BotStatus.CANCELLED, "No longer needed", "test"))
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 100}
-    populate(96)
+    populate(84)
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 0}
     for _ in range(10):
         ask()
@@ -77,3 +86,11 @@ def test_a_slot_shows_deployments_of_pruned_bots(viewer):
     Bot.objects.filter(pk=bot.pk).delete()
     row = f'id="deployment-{Deployment.objects.get().pk}"'
     assert row in viewer.get(f"/slots/{slot.name}/").text
+
+
+def test_a_slot_whose_stop_was_refused_says_what_is_wrong(viewer):
+    stopping = {"status": "stopping", "previous_status": "busy", "stop_attempts": 1}
+    slot = SlotFactory(**stopping, stop_asked_at=Now(), stop_refused_at=Now())
+    page = viewer.get(f"/slots/{slot.name}/").text
+    assert "Coolify reports the container as stopped, but it still runs." in page
+    assert "it still runs, so Coolify is asked again after" in page

@@ -35,14 +35,14 @@ def sentence_about(bot):
 
 def test_every_page_of_a_deploying_bot_says_what_it_waits_for(viewer, waiting):
     sentence = sentence_about(waiting)
-    assert sentence.startswith("2nd of 2 for 2 build places; it gives up at <time ")
+    assert sentence.startswith("2nd of 2 for 2 build places, about 30 s; it gives up <time ")
     for page in pages_of(waiting):
         assert sentence in viewer.get(page).text, page
 
 
 def test_the_page_of_a_deploying_bot_shows_its_place_and_the_expected_time(viewer, waiting):
     page = viewer.get(f"/bots/{waiting.pk}/").text
-    assert "<b>Place 2.</b>" in page
+    assert '<p class="why">2nd of 2' in page
     assert "<dt>Waiting for</dt><dd>Build place</dd>" in page
     assert re.search(r"<dt>Expected</dt><dd><time [^>]*data-until", page)
 
@@ -53,7 +53,7 @@ def test_the_page_of_a_queued_bot_shows_its_place_and_the_expected_time(viewer, 
     bot = ask()
     page = viewer.get(f"/bots/{bot.pk}/").text
     assert sentence_about(bot) in page
-    assert "<b>Place 1.</b> 1st in the Google Meet queue" in page
+    assert '<p class="why">1st in the Google Meet queue' in page
     assert "<dt>Waiting for</dt><dd>Slot</dd>" in page
     assert re.search(r"<dt>Expected</dt><dd><time [^>]*data-until", page)
 
@@ -76,12 +76,11 @@ def test_the_reason_of_a_failed_start_is_shown_escaped(viewer, waiting):
         assert "<b>502" not in shown, page
 
 
-def test_a_bot_that_runs_waits_for_nothing(viewer):
+def test_a_bot_that_runs_joins_its_call(viewer):
     bot = ask()
     slot = run(bot)
-    assert "<dt>Waiting for</dt>" not in viewer.get(f"/bots/{bot.pk}/").text
-    assert "<b>Why:</b> The container is running" in viewer.get(f"/slots/{slot.name}/").text
-    assert "No deployments in progress" in viewer.get("/deployments/").text
+    for page in (f"/bots/{bot.pk}/", f"/slots/{slot.name}/"):
+        assert "has been joining the call" in viewer.get(page).text
 
 
 @pytest.mark.django_db(transaction=True)  # rows show that they were changed by another one

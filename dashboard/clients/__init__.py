@@ -1,0 +1,1 @@
+"""Pages about those who call the API: webhook endpoints and their deliveries."""

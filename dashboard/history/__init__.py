@@ -1,0 +1,1 @@
+"""The history page: load, waits, starts and failures over time."""

@@ -1,0 +1,1 @@
+"""What lists share: export as CSV, and the search over bots, slots and deployments."""

@@ -1,0 +1,89 @@
+"""The servers page and its actions."""
+
+import json
+
+import pytest
+
+from dashboard.models import OperatorAction
+from pool.servers.states import refresh_servers
+from servers.models import Server
+from slots.deployment import WarmImage
+from tests.factories import SlotFactory
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def servers(settings):
+    settings.COOLIFY_SERVER_UUIDS = ["a", "b"]
+    refresh_servers()
+    Server.objects.filter(uuid="a").update(name="bots-1")
+
+
+def page(client) -> str:
+    return client.get("/servers/").content.decode()
+
+
+def post(client, action: str, *, seen: str = "", **data) -> str:
+    fields = {"reason": "New disk", "targets": json.dumps([["a", seen]]), **data}
+    answer = client.post(f"/actions/{action}/?item=a", fields, follow=True)
+    return answer.content.decode()
+
+
+def test_an_empty_list_says_what_to_set(operator, settings):
+    settings.COOLIFY_SERVER_UUIDS = []
+    assert "COOLIFY_SERVER_UUID" in page(operator)
+
+
+def test_the_page_shows_states_slots_and_reasons(operator):
+    SlotFactory(server_uuid="a")
+    Server.objects.filter(uuid="a").update(state="unreachable", state_reason="Coolify cannot")
+    shown = page(operator)
+    assert "bots-1" in shown and "Coolify cannot" in shown and "unreachable" in shown
+
+
+def test_a_server_is_drained_and_returned_with_reason_and_audit(operator):
+    assert "leave at once" in operator.get("/actions/drain-server/?item=a").content.decode()
+    assert "done for 1 server" in post(operator, "drain-server", hours="2")
+    server = Server.objects.get(uuid="a")
+    assert (server.state, server.order_reason) == ("draining", "New disk")
+    assert server.order_until is not None
+    assert "Empty: it can be taken down." in page(operator)
+    assert "done for 1 server" in post(operator, "return-server", seen="draining")
+    assert Server.objects.get(uuid="a").state == "healthy"
+    done = OperatorAction.objects.order_by("pk").values_list("action", "target", "done")
+    assert list(done) == [("drain-server", "Server a", True), ("return-server", "Server a", True)]
+
+
+def test_a_window_that_ends_before_it_begins_is_refused(operator):
+    window = {"begins": "2040-01-02T00:00", "ends": "2040-01-01T00:00"}
+    assert "must end after it begins" in post(operator, "maintenance", **window)
+    assert Server.objects.get(uuid="a").window_from is None
+
+
+def test_the_last_server_is_not_drained(operator):
+    Server.objects.filter(uuid="b").update(state="unreachable")
+    assert "last server in service" in post(operator, "drain-server")
+    assert Server.objects.get(uuid="a").order == ""
+
+
+def test_a_viewer_sees_no_buttons_and_may_not_order(viewer):
+    assert "/actions/" not in page(viewer)
+    assert viewer.post("/actions/drain-server/?item=a", {}).status_code == 403
+
+
+def test_a_server_that_is_away_needs_attention(operator):
+    Server.objects.filter(uuid="a").update(state="unreachable", state_reason="Coolify cannot")
+    assert "Server bots-1 is unreachable: Coolify cannot" in operator.get("/").content.decode()
+
+
+def test_an_image_is_marked_cold_with_reason_and_audit(operator):
+    image = WarmImage.objects.create(image="bot:1.0", server_uuid="a")
+    address = f"/actions/mark-cold/?item={image.pk}"
+    assert "bot:1.0 on bots-1" in operator.get(address).content.decode()
+    targets = json.dumps([[str(image.pk), "warm"]])
+    operator.post(address, {"reason": "Pruned by hand", "targets": targets})
+    image.refresh_from_db()
+    assert image.state == "cold"
+    assert "Pruned by hand" in page(operator)
+    assert OperatorAction.objects.get().done
