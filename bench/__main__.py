@@ -15,15 +15,18 @@ from bench.table import Row, as_markdown, as_text
 NAMES = (
     "acquire",
     "reaction",
+    "failed_start",
     "on_the_hour",
     "coolify_calls",
     "queue_drain",
     "queue_freed",
     "queue_estimate",
+    "fairness",
     "api_post",
     "api_lists",
     "retention",
     "pages",
+    "slow_clients",
 )
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from django.conf import settings
 from django.db import connection
 
 from bench.clients import measure
@@ -146,8 +147,9 @@ def _fill(*, slots: int, bots: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "TRUNCATE bots_bot, bots_botevent, slots_slot, slots_slottransition, slots_deployment,"
-            " queues_queueentry RESTART IDENTITY CASCADE"
+            " queues_queueentry, slots_warmimage RESTART IDENTITY CASCADE"
         )
+        cursor.execute(_IMAGE, [settings.BOT_IMAGES["google-meet"]])
         cursor.execute(_BOTS, [bots])
         cursor.execute(_SLOTS, [slots])
         cursor.execute("VACUUM ANALYZE bots_bot, slots_slot")
@@ -163,6 +165,8 @@ SELECT
     'PENDING', '', '', '', 0, '', ''
 FROM generate_series(1, %s)
 """
+
+_IMAGE = "INSERT INTO slots_warmimage (image, server_uuid) VALUES (%s, '')"
 
 _SLOTS = """
 INSERT INTO slots_slot (platform, number, name, coolify_uuid, status)

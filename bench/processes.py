@@ -1,10 +1,13 @@
 """All processes of Botpool beside a simulated Coolify, driven from outside through the API."""
 
+import http.client
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from django.conf import settings
@@ -100,12 +104,29 @@ class Botpool:
     key: str
 
     def request_bot(self, plan: dict[str, Any] = ENDLESS_MEETING) -> None:
-        body = {
-            "meetingUrl": "https://meet.google.com/abc-defg-hij",
-            "queueTimeoutMs": 600_000,
-            "config": {"simulate": plan},
-        }
-        self._post("/api/v1/bots", body, token=self.key)
+        self._post("/api/v1/bots", _request(plan), token=self.key)
+
+    def request_at_once(self, count: int) -> list[float]:
+        """Send so many requests at the same moment, each on a connection of its own. The seconds
+        until each was answered. Without `requests`, which would take a large share of the cores."""
+        ready, seconds = threading.Barrier(count), list[float]()
+        host, body = urlsplit(self.url).netloc, json.dumps(_request(ENDLESS_MEETING))
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+
+        def send(_: int) -> None:
+            server = http.client.HTTPConnection(host, timeout=60)
+            ready.wait()
+            begin = time.perf_counter()
+            server.request("POST", "/api/v1/bots", body, headers)
+            answer = server.getresponse()
+            answer.read()
+            assert answer.status == 201, answer.status
+            seconds.append(time.perf_counter() - begin)
+            server.close()
+
+        with ThreadPoolExecutor(count) as clients:
+            list(clients.map(send, range(count)))
+        return seconds
 
     def say_done(self, slot: Slot) -> None:
         """As the bot that holds the slot."""
@@ -125,6 +146,14 @@ class Botpool:
         headers = {"Authorization": f"Bearer {token}"}
         answer = requests.post(f"{self.url}{path}", json=body, headers=headers, timeout=30)
         answer.raise_for_status()
+
+
+def _request(plan: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "meetingUrl": "https://meet.google.com/abc-defg-hij",
+        "queueTimeoutMs": 600_000,
+        "config": {"simulate": plan},
+    }
 
 
 @contextmanager
