@@ -24,11 +24,12 @@ RUN groupadd --gid 10001 botpool \
 COPY --from=build /venv /venv
 WORKDIR /app
 COPY manage.py pyproject.toml ./
-COPY ops/start.sh ops/gunicorn.conf.py ops/healthy.py ops/
+COPY ops/start.sh ops/healthy.py ops/
 COPY core core
 COPY coolify coolify
 COPY bots bots
 COPY queues queues
+COPY servers servers
 COPY slots slots
 COPY pool pool
 COPY api api

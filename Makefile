@@ -2,10 +2,10 @@
 # The text after `##` is what `make help` prints.
 PYTHON ?= python3
 BIN := .venv/bin
-JOBS ?= 3
+JOBS ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test programs screenshots lint format bench chaos mutants requirements clean
+.PHONY: help run test programs screenshots lint format bench image-test chaos mutants requirements clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -65,6 +65,9 @@ format: .venv/.installed-dev ## format the code and apply safe lint fixes
 bench: .venv/.installed-dev ## run the benchmarks, each against a reference; ARGS=acquire for one
 	@$(BIN)/python -m bench $(ARGS)
 
+image-test: .venv/.installed-dev ## build the image with buildah and run every process from it (as root)
+	@$(BIN)/python -m tests.image
+
 SEED ?= 1
 MINUTES ?= 5
 chaos: .venv/.installed-dev ## run bots while everything is killed and broken; SEED=1 MINUTES=5
@@ -78,6 +81,7 @@ requirements: | $(BIN)/python ## pin every dependency in requirements*.txt
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-header pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt
+	echo redis | $(BIN)/uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-header --no-annotate -c requirements-dev.txt - -o ops/requirements-redis.txt
 
 clean: ## delete .venv and the tools' caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -7,8 +7,8 @@ of Botpool:
 - A container that comes up after its bot was placed elsewhere asks before it joins, learns that
   it is unassigned, and never joins a meeting.
 - A container with a bot in a meeting is removed only after the bot has ended: by its client, by
-  an operator, by itself, after its heartbeat timeout, or because its container was down. A bot
-  that runs and can call is never given up.
+  an operator, by itself, after its heartbeat timeout, or because its container was down or
+  crashed again and again. A bot that runs and can call is never given up.
 """
 
 import itertools
@@ -22,6 +22,7 @@ from tests.chaos.evidence import ENDS, Bot, Event, Evidence
 
 BY_BOTPOOL = ("stopped", "application deleted", "replaced by a new deployment")
 IN_MEETING = ("JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL")
+MOST_CRASHES = 10  # the default of MAX_CONTAINER_RESTARTS
 CONTAINER_EVIDENCE = scale.TIMES["CONTAINER_EVIDENCE"] / 1000
 # The time between reading the queue and writing the history row of the assignment.
 BLINK = 0.5
@@ -211,7 +212,9 @@ def _may_end_a_meeting(evidence: Evidence, container: dict[str, Any], end: Event
     by_itself = end.actor == f"bot:{end.bot_id}"
     silent = container["plan"].get("name") == "silent" and cause == "heartbeat_lost"
     was_down = len(container["past_lives"]) > 1 and cause == "container_gone"
-    return by_people or by_itself or silent or was_down
+    # The last life is the one that was cut short.
+    crashed_on = len(container["past_lives"]) > MOST_CRASHES and cause == "container_failed"
+    return by_people or by_itself or silent or was_down or crashed_on
 
 
 def no_living_bot_was_given_up(evidence: Evidence) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """A network link that can be broken: a TCP proxy to one of several addresses.
 
 It runs as its own process, and signals break it. SIGSTOP freezes it: packets vanish silently.
-SIGKILL resets every connection. SIGUSR1 makes it slow until SIGUSR2. With `--patience` it is a
-load balancer: a server that does not answer in time is skipped for a while.
+SIGKILL resets every connection. SIGUSR1 makes it slow. After SIGHUP it refuses the workers' own
+requests to the web, and passes those of bots on. SIGUSR2 ends both. With `--patience` it is a load
+balancer: a server that does not answer in time is skipped for a while.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 PIECE = 65536
 PASSED_OVER_FOR = 2.0
 SLOW_BY = 0.25  # seconds per piece, in each direction
+OF_WORKERS = b"GET /readyz "  # they check whether bots can be heard
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -39,11 +41,16 @@ class Gate:
         self.patience = patience
         self.turn = 0
         self.delay = 0.0
+        self.refuses_workers = False
+
+    def be_good(self) -> None:
+        self.delay, self.refuses_workers = 0.0, False
 
     async def serve(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, lambda: setattr(self, "delay", SLOW_BY))
-        loop.add_signal_handler(signal.SIGUSR2, lambda: setattr(self, "delay", 0.0))
+        loop.add_signal_handler(signal.SIGHUP, lambda: setattr(self, "refuses_workers", True))
+        loop.add_signal_handler(signal.SIGUSR2, self.be_good)
         server = await asyncio.start_server(self.pass_on, host, port)
         async with server:
             await server.serve_forever()
@@ -88,6 +95,8 @@ class Gate:
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while piece := await reader.read(PIECE):
+                if self.refuses_workers and piece.startswith(OF_WORKERS):
+                    return
                 await asyncio.sleep(self.delay)
                 writer.write(piece)
                 await writer.drain()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from signal import SIGKILL, SIGUSR1, SIGUSR2
+from signal import SIGHUP, SIGKILL, SIGUSR1, SIGUSR2
 from typing import Any
 
 from tests.chaos import scale
@@ -65,7 +65,7 @@ class Havoc:
             self.fleet.control.set_reachable(True, server=server)
         for member in self.fleet.keeper.members:
             member.thaw(for_good=True)
-        for gate in self.fleet.members("gate to postgres"):
+        for gate in self.fleet.members("gate to"):
             send(SIGUSR2, gate.family()[:1])
 
     # --- Coolify -------------------------------------------------------------------------------
@@ -146,6 +146,13 @@ class Havoc:
         gate = self._victim("gate to postgres", blow)
         send(SIGUSR1, gate.family()[:1])
         time.sleep(blow.seconds)
+        send(SIGUSR2, gate.family()[:1])
+
+    def refuse_workers(self, blow: Blow) -> None:
+        """Workers cannot reach the public address, and bots can: hairpin NAT, a private CA."""
+        gate = self._victim("gate to web", blow)
+        send(SIGHUP, gate.family()[:1])
+        time.sleep(4 * blow.seconds)
         send(SIGUSR2, gate.family()[:1])
 
     def _victim(self, word: str, blow: Blow) -> Member:
@@ -234,6 +241,9 @@ BLOWS: dict[str, Kind] = {
     "running containers are overlooked": _work("container_overlooked", weight=3),
     "the API is disabled": _lasting("api_disabled"),
     "the address is refused": _lasting("address_refused"),
+    "the token is another team's": Kind(
+        lambda havoc, blow: havoc.fault_for(2 * blow.seconds, "wrong_team")
+    ),
     "Coolify restarts": Kind(Havoc.restart_coolify, 1),
     "a server is lost": Kind(Havoc.lose_server, 1),
     "a container crashes": Kind(Havoc.crash_container),
@@ -252,6 +262,7 @@ BLOWS: dict[str, Kind] = {
     "a web server's child is killed": Kind(lambda h, b: h.kill_child(b, "web")),
     "a web server is frozen": Kind(lambda h, b: h.freeze(b, "web"), 1),
     "the web is unreachable": Kind(lambda h, b: h.freeze(b, "gate to web"), 1),
+    "workers cannot reach the public address": Kind(Havoc.refuse_workers),
     "connections to the web break": Kind(lambda h, b: h.kill(b, "gate to web"), 1),
     "PostgreSQL is unreachable for a node": Kind(lambda h, b: h.freeze(b, "gate to postgres")),
     "PostgreSQL is slow for a node": Kind(Havoc.slow_postgres),

@@ -19,8 +19,8 @@ from pathlib import Path
 from tests.processes import ROOT
 
 COPIED = (
-    "api", "botpool", "bots", "coolify", "core", "dashboard", "pool", "queues", "slots",
-    "static", "templates", "tests",
+    "api", "botpool", "bots", "coolify", "core", "dashboard", "ops", "pool", "queues",
+    "servers", "slots", "static", "templates", "tests",
 )  # fmt: skip
 FILES = ("manage.py", "pyproject.toml")
 TESTS_FAILED = 1  # pytest's exit code; any other error means that the tests did not run
@@ -58,14 +58,54 @@ _PULLED_ONCE = (
     "test_twelve_bots_at_once_on_an_empty_pool_pull_the_image_once"
 )
 _CONTAINERS = "tests/pool/reconciler/test_container_checks.py"
+_BREAKER = "tests/pool/reconciler/test_breaker.py"
 _LEASES = "tests/core/test_leases.py"
+_LYING_STOPS = "tests/pool/controller/test_lying_stops.py"
 
 MUTATIONS = (
     _one(
+        "nothing is kept of a refused request",
+        "api/application.py",
+        "        error_contexts.clear()\n",
+        "",
+        "tests/security/test_memory.py::"
+        "test_a_validator_that_raises_value_error_keeps_nothing_either",
+    ),
+    _one(
+        "only declared filters in the admin",
+        "core/admin.py",
+        "(DeclaredLookups, lax)",
+        "(lax,)",
+        "tests/security/test_admin_lookups.py::"
+        "test_the_hash_of_a_key_cannot_be_guessed_by_its_characters",
+    ),
+    _one(
+        "a request has to arrive in time",
+        "botpool/runtime/web/worker.py",
+        "if each.deadline < now]",
+        "if False]",
+        "tests/security/test_slow_clients.py::test_a_request_has_to_arrive_in_time",
+    ),
+    _one(
+        "a chunked body has a limit",
+        "botpool/wsgi.py",
+        ".read(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)",
+        ".read(10 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)",
+        "tests/api/test_chunked_bodies.py::test_an_endless_report_of_a_bot_is_refused_too",
+    ),
+    _one(
+        "a meeting has a limit",
+        "pool/reports.py",
+        "not sign.must_leave and not sign.is_overlong",
+        "not sign.must_leave",
+        "tests/pool/reconciler/test_long_meetings.py::"
+        "test_beyond_the_limit_the_bot_is_told_to_leave_first",
+    ),
+    _one(
         "epoch check of a slot's moves",
         "slots/moves.py",
-        "filter(pk=slot.pk, epoch=slot.epoch, status=status)",
-        "filter(pk=slot.pk, status=status)",
+        '{"id": slot.pk, "epoch": slot.epoch, "status": status}',
+        '{"id": slot.pk, "status": status}',
         _LATE_RELEASE,
         chaos_notices=True,
     ),
@@ -78,18 +118,61 @@ MUTATIONS = (
         "test_a_bot_placed_again_in_the_same_slot_does_not_hear_its_former_container",
     ),
     _one(
+        "`exited` after a stop needs a second piece of evidence",
+        "pool/controller/containers/gone.py",
+        "return slot.previous_status in HELD and slot.told_epoch == slot.epoch - 1",
+        "return True",
+        f"{_LYING_STOPS}::test_a_slot_taken_from_a_meeting_is_not_idle_while_docker_runs_its_container",
+    ),
+    _one(
+        "a call after `exited` proves that a container lives",
+        "pool/controller/containers/gone.py",
+        "        if _called_since(slot, observed_at):\n",
+        "        if False:\n",
+        f"{_LYING_STOPS}::test_a_call_after_it_was_seen_exited_proves_that_it_lives",
+    ),
+    _one(
+        "a token that Coolify refused is not tried again",
+        "coolify/budget/access.py",
+        "    if refusal is None:\n        return False\n",
+        "    if refusal is None or refusal.pk:\n        return False\n",
+        "tests/coolify/budget/test_access.py::test_after_a_401_nothing_is_sent_any_more",
+    ),
+    _one(
+        "no bot on a server that is out of service",
+        "pool/capacity.py",
+        ".exclude(server_uuid__in=out_of_service)\n",
+        "\n",
+        "tests/pool/servers/test_placing_bots.py::test_a_bot_waits_while_no_server_takes_bots",
+    ),
+    _one(
+        "an image is in doubt around a clean-up",
+        "pool/controller/images.py",
+        "Q(trusted_until__isnull=True) | Q(trusted_until__gt=Now()) | Exists(in_use)",
+        "Q(trusted_until__isnull=True) | Q(trusted_until__isnull=False)",
+        "tests/pool/controller/test_image_evidence.py::test_a_doubted_image_is_pulled_by_one_leader",
+    ),
+    Mutation(
         "advisory lock of a growing pool",
-        "pool/claim.py",
-        "    advisory_lock(GROW_POOL.format(platform=platform))\n",
-        "",
-        "tests/pool/test_races.py::test_fifty_acquirers_on_an_empty_pool_of_twenty_make_slots_1_to_20_and_30_refusals",
+        (
+            Edit(
+                "pool/claim.py",
+                "    advisory_lock(GROW_POOL.format(platform=pool.platform))\n",
+                "",
+            ),
+            Edit("pool/claim.py", "    advisory_lock(PLACE_SLOT)\n", ""),
+        ),
+        (
+            "tests/pool/test_races.py::"
+            "test_fifty_acquirers_on_an_empty_pool_of_twenty_make_slots_1_to_20_and_30_refusals",
+        ),
         chaos_notices=True,
     ),
     _one(
         "row lock of an idle slot",
         "pool/claim.py",
-        "    return in_turn.select_for_update(skip_locked=skip_locked, no_key=True).first()",
-        "    return in_turn.first()",
+        "    return _in_order(platform, size).select_for_update(skip_locked=True, no_key=True)",
+        "    return _in_order(platform, size)",
         "tests/pool/test_races.py::test_parallel_acquirers_never_share_an_idle_slot",
     ),
     _one(
@@ -119,8 +202,8 @@ MUTATIONS = (
     _one(
         "only a warm image lets every deployment start",
         "pool/controller/images.py",
-        "        .filter(_is_warm())\n",
-        "",
+        "warm = list(_waiting().filter(_is_warm())",
+        "warm = list(_waiting()",
         _PULLED_ONCE,
     ),
     _one(
@@ -142,8 +225,8 @@ MUTATIONS = (
     _one(
         "evidence has to last",
         "pool/reconciler/findings.py",
-        "long_enough = lasted >= candidate.lasting and finding.sightings >= candidate.times",
-        "long_enough = lasted is not None",
+        "often_enough and self._has_lasted()",
+        "self._has_lasted() is not None",
         f"{_CONTAINERS}::test_one_reading_of_exited_proves_nothing",
         f"{_CONTAINERS}::test_a_bot_whose_container_is_gone_fails_and_its_slot_comes_back",
         chaos_notices=True,
@@ -153,15 +236,39 @@ MUTATIONS = (
         "pool/reconciler/findings.py",
         "seen.contradicted_at is not None and seen.contradicted_at > finding.first_seen_at",
         "False",
-        f"{_CONTAINERS}::test_a_heartbeat_beats_a_stale_status",
+        "tests/pool/reconciler/test_heartbeats.py::"
+        "test_a_call_of_the_bot_starts_the_time_of_its_container_afresh",
     ),
     _one(
         "a short list is not trusted",
-        "pool/reconciler/reconcile.py",
-        "    return names if is_too_many(len(names), of=slots.count()) else []",
-        "    return names[:0]",
+        "pool/controller/belief/answers.py",
+        "    if not is_too_many(len(missing), of=len(known)):\n",
+        "    if missing is not None:\n",
         f"{_CONTAINERS}::test_a_list_that_fails_or_lacks_too_much_touches_nothing",
         f"{_CONTAINERS}::test_a_short_list_is_reported_to_the_operator",
+    ),
+    _one(
+        "an application is gone only if our project is shown",
+        "pool/controller/belief/answers.py",
+        "        raise doubt.error\n    require_our_project(coolify)\n",
+        "        raise doubt.error\n",
+        "tests/pool/controller/test_attacks.py::"
+        "test_a_token_of_another_team_forgets_no_application_at_a_start",
+    ),
+    _one(
+        "an application is gone only if few are missing",
+        "pool/controller/belief/answers.py",
+        "    listed = believed_list(coolify)\n",
+        "    listed = coolify.applications()\n",
+        "tests/pool/controller/test_attacks.py::"
+        "test_a_list_without_our_applications_forgets_none_at_a_start",
+    ),
+    _one(
+        "a deployment is gone only if its application is shown",
+        "pool/controller/stop.py",
+        "        require_no_deployment(coolify, context.slot.coolify_uuid)\n",
+        "",
+        "tests/pool/controller/test_attacks.py::test_a_token_of_another_team_ends_no_deployment",
     ),
     _one(
         "after an outage all heartbeat timeouts start again",
@@ -171,12 +278,55 @@ MUTATIONS = (
         "tests/pool/reconciler/test_heartbeats.py::test_after_an_outage_every_clock_starts_afresh",
     ),
     _one(
+        "silence counts only from when bots could be heard",
+        "pool/reconciler/findings.py",
+        "last - max(first, proof.since) >= proof.lasting",
+        "last - first >= proof.lasting",
+        "tests/pool/reconciler/test_heartbeats.py::"
+        "test_the_time_in_which_no_bot_was_heard_does_not_count_as_silence",
+    ),
+    _one(
         "a mass repair is stopped",
-        "pool/reconciler/reconcile.py",
-        "    if not is_too_many(len(touched), of=busy):\n",
-        "    if touched is not None:\n",
+        "pool/reconciler/breaker.py",
+        "            each.finding.held_back = batch.share\n",
+        '            each.finding.held_back = ""\n',
         "tests/pool/reconciler/test_heartbeats.py::"
         "test_silence_of_many_at_once_is_taken_for_a_fault_of_the_network",
+    ),
+    _one(
+        "the breaker works for each platform",
+        "pool/reconciler/breaker.py",
+        "by_kind[each.candidate.kind, each.candidate.platform].append(each)",
+        'by_kind[each.candidate.kind, "zoom"].append(each)',
+        f"{_BREAKER}::test_three_crashes_on_one_platform_hold_back_nothing_else",
+    ),
+    _one(
+        "the breaker holds back only what could end a meeting",
+        "pool/reconciler/breaker.py",
+        "        if each.is_due and harm_of(each.candidate) is Harm.MEETING:\n",
+        "        if each.is_due:\n",
+        f"{_BREAKER}::test_repairs_that_cannot_end_a_meeting_are_never_held_back",
+    ),
+    _one(
+        "the breaker counts the repairs of the last passes",
+        "pool/reconciler/breaker.py",
+        "            count=len(members) + done,\n",
+        "            count=len(members),\n",
+        f"{_BREAKER}::test_repairs_of_the_last_passes_count_too",
+    ),
+    _one(
+        "an approval holds only for the evidence that was shown",
+        "pool/reconciler/approvals.py",
+        "        if finding is None or finding.fingerprint != seen:\n",
+        "        if finding is None:\n",
+        f"{_BREAKER}::test_a_finding_whose_evidence_has_changed_is_not_approved",
+    ),
+    _one(
+        "an approval is void once the evidence has changed",
+        "slots/finding.py",
+        "self.approved_at is not None and self.approved_evidence == self.fingerprint",
+        "self.approved_at is not None",
+        f"{_BREAKER}::test_an_approved_repair_is_not_made_if_its_evidence_has_changed_since",
     ),
     _one(
         "a start whose answer was lost is looked for",
@@ -195,15 +345,15 @@ MUTATIONS = (
     ),
     _one(
         "a stop is not repeated while the container is observed gone",
-        "pool/controller/stop.py",
-        "    return late and not slot.server_unreachable and slot.container_status in UP",
+        "pool/controller/containers/gone.py",
+        "    return late and (slot.stop_refused_at is not None or slot.container_status in UP)",
         "    return late",
         "tests/pool/controller/test_stop.py::"
         "test_a_stop_is_not_repeated_while_the_container_is_seen_to_be_gone",
     ),
     _one(
         "a stop is repeated only on a newer observation",
-        "pool/controller/stop.py",
+        "pool/controller/containers/gone.py",
         "    late = observed_at - slot.stop_asked_at > settings.STOP_RETRY_AFTER",
         "    late = database_now() - slot.stop_asked_at > settings.STOP_RETRY_AFTER",
         "tests/pool/controller/test_stop.py::"
@@ -228,8 +378,8 @@ MUTATIONS = (
     _one(
         "a build place is given only to a deployment that still waits",
         "pool/controller/places.py",
-        "        _waiting()\n        .filter(pk=deployment.pk)",
-        "        Deployment.objects.filter(pk=deployment.pk)",
+        "    this = _waiting().filter(pk=deployment.pk)",
+        "    this = Deployment.objects.filter(pk=deployment.pk)",
         "tests/pool/controller/test_build_places.py::"
         "test_one_that_was_cancelled_meanwhile_gets_no_place_and_spoils_none",
     ),
@@ -243,8 +393,8 @@ MUTATIONS = (
     _one(
         "the pool grows only beside slots that are really taken",
         "pool/claim.py",
-        "slot = _lock_idle(bot.platform, skip_locked=False)",
-        "slot = _lock_idle(bot.platform, skip_locked=True)",
+        "slot = in_order.select_for_update(no_key=True).first()",
+        "slot = in_order.select_for_update(skip_locked=True, no_key=True).first()",
         "tests/pool/controller/test_advance.py::"
         "test_a_locked_idle_slot_is_waited_for_before_the_pool_grows",
     ),
@@ -267,7 +417,7 @@ MUTATIONS = (
     _one(
         "a newcomer checks the queue again once it has a slot",
         "pool/request.py",
-        "    if _is_behind_others(bot):\n",
+        "    if has_others_first(bot):\n",
         "    if bot.pk is None:\n",
         "tests/pool/test_request.py::test_a_newcomer_that_was_held_up_does_not_overtake",
     ),
@@ -326,7 +476,7 @@ def _trials(wanted: list[Mutation]) -> list[str]:
 def _judge(mutation: Mutation) -> str:
     """Return the safeguard's name if no test failed without it."""
     code, output = trial(mutation.edits, mutation.scenarios)
-    if code == TESTS_FAILED:
+    if code == TESTS_FAILED and failures(output):
         print(f"caught   {mutation.safeguard}: {', '.join(failures(output))}", flush=True)
         return ""
     print(f"MISSED   {mutation.safeguard} (exit code {code})\n{output[-2000:]}", flush=True)

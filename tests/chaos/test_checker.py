@@ -192,6 +192,16 @@ def test_it_finds_a_meeting_that_was_stopped_without_a_reason(evidence):
     assert found(evidence) == ["the meeting of bot 1 was stopped"]
 
 
+@pytest.mark.parametrize(("crashes", "complaints"), [(3, 1), (10, 0)])
+def test_a_meeting_may_be_stopped_once_its_container_has_crashed_often(
+    evidence, crashes, complaints
+):
+    end_with(evidence, "FAILED", reason="Crashed", cause="container_failed")
+    lives = evidence.containers[0]["past_lives"]
+    lives[:0] = [{**lives[0], "reason": "crashed", "endedAt": lives[0]["startedAt"]}] * crashes
+    assert len(found(evidence)) == complaints
+
+
 def test_a_client_may_stop_a_meeting(evidence):
     end_with(evidence, "CANCELLED")
     evidence.clients.cancelled.add(1)

@@ -11,9 +11,10 @@ SECONDS = 12
 @pytest.mark.slow
 @pytest.mark.timeout(290)
 def test_a_short_run_has_no_violations():
-    """With this seed a node is paused, a worker and PostgreSQL are killed, answers to starts are
-    lost, stops are ignored and containers overlooked. `make chaos` is the long run."""
-    words = ["--seed", "78160", "--minutes", str(SECONDS / 60)]
+    """With this seed PostgreSQL is killed, answers to starts are lost, stops are ignored,
+    containers overlooked, the token is another team's and workers cannot reach the public address.
+    `make chaos` is the long run."""
+    words = ["--seed", "23966", "--minutes", str(SECONDS / 60)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.chaos", *words],
         cwd=ROOT,

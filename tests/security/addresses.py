@@ -42,7 +42,7 @@ def paths(route: str, *, slot: Slot, bot: Bot) -> list[str]:
         return [f"/actions/{name}/" for name in ACTIONS]
     known = {"name": slot.name, "slotName": slot.name, "pk": bot.pk, "id": bot.pk}
     known |= {"object_id": bot.pk, "content_type_id": 1, "secret": "wrong"}
-    known |= {"coolifyServiceUuid": slot.coolify_uuid}
+    known |= {"coolifyServiceUuid": slot.coolify_uuid, "serverName": "server-1"}
     route = re.sub(r"\^?\(\?P<app_label>(\w+)[^)]*\)/\$", r"\1/", route)
     route = re.sub(r"\(\?P<url>[^)]*\)\$?", "nowhere", route)
     return ["/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda match: str(known[match[1]]), route)]

@@ -6,6 +6,8 @@ from django.test import Client
 
 from api.keys import create_api_key
 from dashboard.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from pool.assign import assign_bot_to_slot
+from slots.models import Slot
 from tests.factories import SlotFactory
 from tests.security.addresses import HARMLESS, PUBLIC, a_bot, paths, routes
 
@@ -48,6 +50,28 @@ def test_an_api_key_opens_no_page():
     for path in all_paths():
         if not path.startswith("/api/"):
             assert client.get(path).status_code in (302, 404, 405), path
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_a_client_learns_nothing_of_the_bots_of_another(method):
+    SlotFactory()
+    bot = a_bot()
+    assign_bot_to_slot(bot, reason="test", actor="test")
+    slot = Slot.objects.get(assigned_bot=bot)
+    key = create_api_key(name="another client")
+    client = Client(headers={"Authorization": f"Bearer {key}"})
+    for route in routes():
+        if not route.startswith("api/v1/") or route in PUBLIC:
+            continue
+        for path in paths(route, slot=slot, bot=bot):
+            answer = getattr(client, method)(path)
+            text = answer.content.decode()
+            if "<int:id>" in route:
+                assert answer.status_code in (401, 404, 405), (path, answer.status_code)
+            assert bot.meeting_url not in text and bot.correlation_id not in text, path
+            assert f'"botId": {bot.pk}' not in text, path
+    bot.refresh_from_db()
+    assert bot.status == "DEPLOYING"
 
 
 def test_a_session_does_not_open_the_api():

@@ -14,6 +14,7 @@ from bots.models import Bot
 from bots.status import Platform
 from core.logs import JsonFormatter, TextFormatter
 from pool.assign import assign_bot_to_slot
+from slots.history import note
 from slots.models import Slot
 from slots.tokens import make_bot_token
 from tests.factories import BotFactory, SlotFactory
@@ -154,6 +155,30 @@ def test_an_action_does_not_redirect_to_other_sites(root, target):
         "http://[64:ff9b:1::7f00:1]/",
         "http://[::7f00:1]/",
         "http://[fec0::1]/",
+        "http://[::ffff:0:10.0.0.1]/",
+        "http://[::ffff:0:8.8.8.8]/",
+        "http://[3fff::1]/",
+        "http://[5f00::1]/",
+        "http://[100::1]/",
+        "http://[100:0:0:1::1]/",
+        "http://[2001::1]/",
+        "http://[2001:2::1]/",
+        "http://[2001:10::1]/",
+        "http://[2001:db8::1]/",
+        "http://[4000::1]/",
+        "http://[fd00::1]/",
+        "http://[fe80::1]/",
+        "http://[ff0e::1]/",
+        "http://192.0.0.8/",
+        "http://192.0.2.1/",
+        "http://192.88.99.1/",
+        "http://198.18.0.1/",
+        "http://198.51.100.1/",
+        "http://203.0.113.1/",
+        "http://224.0.0.1/",
+        "http://240.0.0.1/",
+        "http://255.255.255.255/",
+        "http://[64:ff9b::c0a8:1]/",
         "http://[2002:a00:1::]/",
         "http://100.64.0.1/",
         "http://localhost/",
@@ -168,6 +193,11 @@ def test_an_action_does_not_redirect_to_other_sites(root, target):
 def test_webhooks_cannot_reach_private_addresses(url):
     with pytest.raises(WrongWebhookAddress):
         find_target(check_webhook_address(url))
+
+
+@pytest.mark.parametrize("ip", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]"])
+def test_webhooks_reach_public_addresses(ip):
+    assert check_webhook_address(f"https://{ip}/hook")
 
 
 def test_a_private_meeting_address_is_refused(api, monkeypatch):
@@ -196,6 +226,16 @@ def test_log_lines_cannot_be_forged(slot, formatter):
     text = output.getvalue()
     assert len(text.splitlines()) == 1, text
     assert "\x1b" not in text
+
+
+def test_a_reason_cannot_pretend_to_be_another_field(
+    slot, caplog, django_capture_on_commit_callbacks
+):
+    evil = 'over" | bot=99 | reason="forged'
+    with caplog.at_level(logging.INFO), django_capture_on_commit_callbacks(execute=True):
+        note(slot, evil, actor="test")
+    [line] = [TextFormatter().format(each) for each in caplog.records if "forged" in each.message]
+    assert r'reason="over\" | bot=99 | reason=\"forged"' in line
 
 
 @pytest.mark.parametrize("evil", ["a\r\nX-Evil: 1", "a\nb", "x" * 65, "ä", "a b", ""])
