@@ -55,14 +55,14 @@ class Command(BaseCommand):
 
     def _follow(self, bot: Bot) -> None:
         """Until the bot ends. The environment is printed once, as soon as the container runs."""
-        shown, explained = "", False
+        shown, explained = 0, False
         while True:
             bot.refresh_from_db()
-            line = f"{bot.status}: {bot.status_reason}"
-            if line != shown:
-                self.stdout.write(f"{time.strftime('%H:%M:%S')}  {line}")
-                shown = line
             slot = _running_slot(bot)
+            for event in bot.events.filter(pk__gt=shown).order_by("pk"):
+                at = f"{event.at.astimezone():%H:%M:%S}"
+                self.stdout.write(f"{at}  {event.to_status}: {event.reason}")
+                shown = event.pk
             if slot is not None and not explained:
                 self._explain(slot, bot)
                 explained = True
