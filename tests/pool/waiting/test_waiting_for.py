@@ -430,7 +430,12 @@ def test_a_failed_build_is_about_to_be_placed_again():
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("pool", [{"speed": 100}], indirect=True)
+@pytest.mark.parametrize(
+    # Long enough for a busy machine to see each wait.
+    "pool",
+    [{"speed": 100, "cold_pull_seconds": 200, "start_seconds": 150}],
+    indirect=True,
+)
 def test_bots_move_forward_through_their_waits(pool):
     bots = [pool.request() for _ in range(9)]
     seen = {bot.pk: [] for bot in bots}
