@@ -205,9 +205,12 @@ def _store_on_slot(slot: Slot, snapshot: Snapshot) -> bool:
 
 def _seen(slot: Slot, snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
     application = snapshot.applications.get(slot.coolify_uuid)
-    yield "application_missing", application is None
     if application is None:
+        # The list cannot show what was made after it was asked for.
+        if slot.coolify_uuid in snapshot.known:
+            yield "application_missing", True
         return
+    yield "application_missing", False
     yield "server_unreachable", not status_is_current(application)
     yield "application_state", application.status.state[:30]
     last = getattr(slot, "last_deployment", None)
