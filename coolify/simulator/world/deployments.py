@@ -5,7 +5,7 @@ from coolify.simulator.world.faults import Faults
 from coolify.simulator.world.images import Images
 from coolify.simulator.world.jobs import Following, Jobs
 from coolify.simulator.world.notifications import Webhooks
-from coolify.simulator.world.rows import Application, Container, Deployment, Job
+from coolify.simulator.world.rows import Application, Deployment, Job
 from coolify.simulator.world.variables import container_environment, file_size
 from coolify.simulator.world.world import World, new_uuid
 
@@ -162,10 +162,6 @@ class Deployments:
         if not application.image_name:
             return self._fail_job(deployment, why="The application has no image.")
         if application.keeps_container_name:  # Coolify stops the old container before the pull
-            if self._others(application, deployment) and self._faults.strikes(
-                "stop_refused", **where
-            ):
-                return self._fail_job(deployment, why="The old container cannot be removed.")
             self._remove_all_but(application, deployment=deployment)
         job.environment = container_environment(
             self._world.variables.get(application.uuid, []), application=application
@@ -224,12 +220,9 @@ class Deployments:
         return None
 
     def _remove_all_but(self, application: Application, *, deployment: Deployment) -> None:
-        for container in self._others(application, deployment):
-            self._containers.remove(container, reason="replaced by a new deployment")
-
-    def _others(self, application: Application, deployment: Deployment) -> list[Container]:
-        found = self._world.containers_of(application.uuid)
-        return [each for each in found if each.deployment_uuid != deployment.uuid]
+        for container in self._world.containers_of(application.uuid):
+            if container.deployment_uuid != deployment.uuid:
+                self._containers.remove(container, reason="replaced by a new deployment")
 
     def _subjects(self, job: Job) -> tuple[Deployment, Application | None]:
         deployment = self._world.deployments[job.deployment_uuid or ""]

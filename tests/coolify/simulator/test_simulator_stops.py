@@ -44,16 +44,6 @@ def test_the_bot_of_a_refused_stop_keeps_calling(api, botpool):
 
 
 @quiet
-def test_a_start_fails_if_docker_does_not_remove_the_old_container(api):
-    uuid = running_application(api)
-    api.control.refuse_stops()
-    deployment = api.start(uuid)
-    wait_until(lambda: api.deployment_status(deployment) == "failed")
-    assert len(api.running(uuid)) == 1
-    assert api.status(uuid) == RUNNING
-
-
-@quiet
 def test_a_stop_may_be_refused_on_one_server_only(api):
     api.control.add_server("second")
     here, there = running_application(api), running_application(api, server_uuid="second")
