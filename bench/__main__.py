@@ -18,6 +18,7 @@ NAMES = (
     "failed_start",
     "on_the_hour",
     "coolify_calls",
+    "observation",
     "queue_drain",
     "queue_freed",
     "queue_estimate",

@@ -42,6 +42,7 @@ OVER = Outcome(BotStatus.DONE, "Meeting over", "bench")
 KINDS = {
     ("GET", "/applications"): "observation",
     ("GET", "/deployments"): "observation",
+    ("GET", f"/servers/{DEFAULT_SERVER}/resources"): "observation",
     ("PATCH", "/applications/{uuid}/envs/bulk"): "environment",
     ("POST", "/applications/{uuid}/start"): "start",
     ("POST", "/applications/{uuid}/stop"): "stop",
@@ -69,6 +70,7 @@ def _tight_budget() -> Iterator[None]:
     only overdue descriptions are written."""
     with (
         patch("pool.controller.observation_times.pressure", return_value=1.0),
+        patch("pool.controller.containers.changes.pressure", return_value=1.0),
         patch("pool.controller.descriptions.OVERDUE_AFTER", OVERDUE_AFTER / SPEED),
         patch.dict(SHARES, {CallClass.TEXT: 0.0}),
     ):

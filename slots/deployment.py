@@ -155,6 +155,9 @@ class Watch(models.Model):
     starts_asked_at = models.DateTimeField(
         null=True, help_text="When Coolify was last asked which deployments are under way."
     )
+    resources_asked_at = models.DateTimeField(
+        null=True, help_text="When Coolify was last asked for the resources of servers instead."
+    )
     wanted_at = models.DateTimeField(null=True, help_text="When one was asked for out of turn.")
     observed_at = models.DateTimeField(null=True, help_text="The last that succeeded.")
     failing_since = models.DateTimeField(null=True)

@@ -211,7 +211,7 @@ class Slot(models.Model):
         if self.stop_refused_at is not None:
             return "Coolify reports the container as stopped, but it still runs."
         if self.stop_attempts > 1:
-            return f"The container still ran after {self.stop_attempts - 1} of the stops."
+            return "An earlier stop was not carried out: it is asked for again."
         return ""
 
 

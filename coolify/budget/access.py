@@ -1,14 +1,15 @@
 """Refused access: a token that Coolify refused is not tried again and again.
 
 Coolify refuses every call of a token after 30 answers of 401 or 403 in a minute. So what it refused
-once is not sent again, until the token changes or an operator allows a new try. A disabled API and
-a refused address are not the token's fault: those are tried again by one call now and then.
+once is not sent again, until the token changes or an operator allows a new try. The exception is
+one call in ten minutes: a Coolify that was restored, or a user who is an admin again, is noticed.
+A disabled API and a refused address are not the token's fault: those are tried again sooner.
 """
 
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import F
 from django.db.models.functions import Now
@@ -20,6 +21,8 @@ from coolify.client.errors import (
     AddressNotAllowed,
     ApiDisabled,
     CoolifyError,
+    NotFound,
+    Refused,
     RoleMissing,
     Unauthenticated,
 )
@@ -31,6 +34,8 @@ DEPLOYS = ("start", "stop", "restart", "cancel_deployment")
 # Until the first call that may try again, and the longest time between two.
 FIRST_PROBE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=10)
 MOST_DOUBLINGS = 7
+# In seconds. Sooner than the next try: an operator may allow it, or another call may succeed.
+COME_BACK = 60.0
 
 
 def fingerprint(base_url: str, token: str) -> str:
@@ -41,36 +46,39 @@ def fingerprint(base_url: str, token: str) -> str:
 def require_access(call: Call, token: str) -> bool:
     """Raise AccessRefused if such a call was refused. True if this call may try again."""
     kinds = (_ability(call), EVERYTHING)
-    refusal = Refusal.objects.filter(token=token, ability__in=kinds).order_by("since").first()
-    if refusal is None:
-        return False
+    found = list(Refusal.objects.filter(token=token, ability__in=kinds).order_by("since"))
     now = database_now()
-    if refusal.probe_at is None or refusal.probe_at > now or not _probes(refusal):
-        left = (refusal.probe_at - now).total_seconds() if refusal.probe_at else 60.0
-        raise AccessRefused(
-            f"{call.name} was not sent, because Coolify refused it before: {refusal.reason}",
-            retry_after=max(left, 1.0),
-            reason="access",
-        )
-    return True
+    for refusal in found:
+        if refusal.probe_at is None or refusal.probe_at > now:
+            raise _not_sent(call, refusal, now=now)
+    for refusal in found:
+        if not _probes(refusal):
+            raise _not_sent(call, refusal, now=now)
+    return bool(found)
 
 
 def note_answer(call: Call, error: CoolifyError | None, token: str, *, was_probe: bool) -> None:
-    """Remember a refusal of access, or forget it if a new try succeeded."""
+    """Remember a refusal of access, or forget it if a new try was let in."""
     ability = _refused_ability(call, error)
     if ability is not None:
-        Refusal.objects.exclude(token=token).delete()
-        passes = isinstance(error, ApiDisabled | AddressNotAllowed)
-        Refusal.objects.get_or_create(
-            token=token,
-            ability=ability,
-            defaults={
-                "reason": str(error),
-                "probe_at": database_now() + FIRST_PROBE if passes else None,
-            },
-        )
-    elif was_probe and error is None:
-        Refusal.objects.filter(token=token, probe_at__isnull=False).delete()
+        _remember(token, ability, error)
+    elif was_probe and (error is None or isinstance(error, NotFound | Refused)):
+        Refusal.objects.filter(token=token, ability__in=(_ability(call), EVERYTHING)).delete()
+
+
+def _remember(token: str, ability: str, error: CoolifyError | None) -> None:
+    Refusal.objects.exclude(token=token).delete()
+    is_tokens_fault = not isinstance(error, ApiDisabled | AddressNotAllowed)
+    pause = LONGEST_PAUSE if is_tokens_fault else FIRST_PROBE
+    Refusal.objects.get_or_create(
+        token=token,
+        ability=ability,
+        defaults={
+            "reason": str(error),
+            "probe_at": database_now() + pause,
+            "probes": MOST_DOUBLINGS if is_tokens_fault else 0,
+        },
+    )
 
 
 def refusals(token: str) -> list[Refusal]:
@@ -87,6 +95,15 @@ def _probes(refusal: Refusal) -> bool:
     pause = min(FIRST_PROBE * 2 ** min(refusal.probes + 1, MOST_DOUBLINGS), LONGEST_PAUSE)
     due = Refusal.objects.filter(pk=refusal.pk, probe_at=refusal.probe_at)
     return bool(due.update(probe_at=Now() + pause, probes=F("probes") + 1))
+
+
+def _not_sent(call: Call, refusal: Refusal, *, now: datetime) -> AccessRefused:
+    left = (refusal.probe_at - now).total_seconds() if refusal.probe_at else COME_BACK
+    return AccessRefused(
+        f"{call.name} was not sent, because Coolify refused it before: {refusal.reason}",
+        retry_after=min(max(left, 1.0), COME_BACK),
+        reason="access",
+    )
 
 
 def _ability(call: Call) -> str:

@@ -31,7 +31,7 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "stop",
         "update_application",
     ),
-    CallClass.OBSERVE: ("applications", "deployments"),
+    CallClass.OBSERVE: ("applications", "deployments", "server_resources"),
     CallClass.WATCH: (
         "application",
         "application_deployments",

@@ -52,6 +52,7 @@ from coolify.client.resources import (
     EnvironmentVariable,
     Project,
     Server,
+    ServerResource,
 )
 from coolify.client.starts import StartAnswer, newest_since
 from coolify.client.transport import DEFAULT_TIMEOUT, Answer, Transport
@@ -105,6 +106,12 @@ class Coolify:
     def servers(self) -> list[Server]:
         answer = self._read("servers", "/servers")
         return parse_list(answer.data, Server.parse, what="servers")
+
+    def server_resources(self, server_uuid: str) -> list[ServerResource]:
+        """What is on a server, with little more than statuses: a small part of `applications`."""
+        path = f"/servers/{segment(server_uuid)}/resources"
+        answer = self._read("server_resources", path, observing=True)
+        return parse_indexed_list(answer.data, ServerResource.parse, what="a server's resources")
 
     def destinations(self, server_uuid: str) -> list[str]:
         """A server's destinations. If there are several, a new application must name one."""

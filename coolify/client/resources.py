@@ -161,6 +161,18 @@ class Application:
 
 
 @dataclass(frozen=True)
+class ServerResource:
+    """An application, database or service on a server, as its short list shows it."""
+
+    uuid: str
+    status: ApplicationStatus
+
+    @classmethod
+    def parse(cls, item: Item) -> ServerResource:
+        return cls(uuid=required(item, "uuid"), status=ApplicationStatus.parse(item.get("status")))
+
+
+@dataclass(frozen=True)
 class CreatedApplication:
     uuid: str
     domains: str | None = None

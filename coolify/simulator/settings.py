@@ -86,6 +86,8 @@ class Settings:
     longest_call: float = 0.0
     # Newer versions refuse a token after that many answers of 401 or 403 in a minute.
     refusals_allowed: int | None = None
+    # Pads each application in an answer to this many bytes. A real Coolify's have about 5,200.
+    application_bytes: int = 0
     # None: as in Coolify, an object once the rows are no longer stored in the order of their ids.
     deployments_as_object: bool | None = None
     # None of Coolify's notifications go to a private address unless its host is listed here.

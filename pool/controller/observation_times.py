@@ -25,8 +25,7 @@ QUIET, TIGHT = 0.3, 0.6
 @dataclass(frozen=True)
 class Question:
     """Something that an observation can answer: first after `first`, then in pauses that grow with
-    its age by `growth`. A pause is at least `shortest`, and at most RECONCILE_INTERVAL or twice
-    DEPLOY_POLL_INTERVAL, whichever is less."""
+    its age by `growth`. A pause is at least `shortest`, and at most `longest_pause`."""
 
     since: datetime
     first: timedelta
@@ -37,9 +36,12 @@ class Question:
         from_when = self.since + self.first
         if last is None or last < from_when:
             return now >= from_when
-        longest = min(settings.RECONCILE_INTERVAL, 2 * settings.DEPLOY_POLL_INTERVAL)
-        pause = min((last - self.since) * self.growth, longest)
+        pause = min((last - self.since) * self.growth, longest_pause())
         return now - last >= max(self.shortest, pause)
+
+
+def longest_pause() -> timedelta:
+    return min(settings.RECONCILE_INTERVAL, 2 * settings.DEPLOY_POLL_INTERVAL)
 
 
 def observation_is_due(*, now: datetime, last: datetime | None) -> bool:

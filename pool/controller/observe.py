@@ -31,6 +31,7 @@ from pool.controller.belief.answers import (
     status_is_current,
 )
 from pool.controller.container_status import container_status
+from pool.controller.containers.changes import nothing_has_changed
 from pool.controller.containers.ends import a_start_has_ended
 from pool.controller.observation_times import observation_is_due
 from pool.servers.states import refresh_servers
@@ -72,9 +73,18 @@ def observe_if_due() -> None:
     last = watch.looked_at if watch else None
     wanted_at = watch.wanted_at if watch else None
     is_wanted = wanted_at is not None and wanted_at <= now and (last is None or wanted_at > last)
-    is_due = is_wanted or observation_is_due(now=now, last=last)
-    if is_due or a_start_has_ended(shared_coolify(), now=now, looked_at=last):
-        observe(shared_coolify())
+    coolify = shared_coolify()
+    if (
+        is_wanted
+        or (_is_due(watch, now) and not nothing_has_changed(coolify, now=now))
+        or a_start_has_ended(coolify, now=now, looked_at=last)
+    ):
+        observe(coolify)
+
+
+def _is_due(watch: Watch | None, now: datetime) -> bool:
+    asked = (watch.looked_at, watch.resources_asked_at) if watch else ()
+    return observation_is_due(now=now, last=max(filter(None, asked), default=None))
 
 
 def observe_soon() -> None:
@@ -195,9 +205,12 @@ def _store_on_slot(slot: Slot, snapshot: Snapshot) -> bool:
 
 def _seen(slot: Slot, snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
     application = snapshot.applications.get(slot.coolify_uuid)
-    yield "application_missing", application is None
     if application is None:
+        # The list cannot show what was made after it was asked for.
+        if slot.coolify_uuid in snapshot.known:
+            yield "application_missing", True
         return
+    yield "application_missing", False
     yield "server_unreachable", not status_is_current(application)
     yield "application_state", application.status.state[:30]
     last = getattr(slot, "last_deployment", None)

@@ -49,7 +49,7 @@ def stop(context: SlotContext) -> timedelta | None:
         with context.lease.fenced():
             confirm_slot_stopped(slot, reason="The container is gone", actor=context.actor)
         return AT_ONCE
-    if slot.stop_attempts >= settings.STOP_MAX_ATTEMPTS:
+    if _was_asked_often(slot) and still_runs(context):
         _give_up(context)
         return AT_ONCE
     return CHECK_AGAIN
@@ -63,7 +63,7 @@ def recover(context: SlotContext) -> timedelta | None:
     slot = context.slot
     due = recovers_at(slot)
     left = due - database_now() if due is not None else None
-    if slot.server_unreachable and left is not None:
+    if _is_out_of_reach(slot) and left is not None:
         left = max(left, CHECK_AGAIN)  # nothing can be stopped there: the attempt would be lost
     if left is not None and left <= timedelta():
         reason = f"Attempt {slot.recovery_attempts + 1} to recover from: {slot.error}"
@@ -123,18 +123,42 @@ def _bring_down(context: SlotContext) -> bool:
             _end_those_without_application(slot)
             return True
         _end_deployments(context)
-        if slot.stop_attempts == 0:
-            _ask_to_stop(context)
-            return False
-        if is_gone(context):
-            return True
-        if still_runs(context):
-            _ask_to_stop(context)
-        return False
+        return _stop_container(context)
     except NotFound:
         forget_missing_application(context)
         _end_those_without_application(slot)
         return True
+
+
+def _stop_container(context: SlotContext) -> bool:
+    slot = context.slot
+    if _is_out_of_reach(slot):
+        _withdraw_stop(slot)
+        return False
+    if slot.stop_asked_at is None:
+        _ask_to_stop(context)
+        return False
+    if is_gone(context):
+        return True
+    if still_runs(context) and not _was_asked_often(slot):
+        _ask_to_stop(context)
+    return False
+
+
+def _is_out_of_reach(slot: Slot) -> bool:
+    """Coolify accepts a stop there, stops nothing, and its statuses are old. Of an application that
+    is missing, what was last observed of its server is old, too."""
+    return slot.server_unreachable and not slot.application_missing
+
+
+def _withdraw_stop(slot: Slot) -> None:
+    """What it led to is unknown: once the server is back, ask again, and believe only that."""
+    if slot.stop_asked_at is not None:
+        Slot.objects.filter(pk=slot.pk, epoch=slot.epoch).update(stop_asked_at=None)
+
+
+def _was_asked_often(slot: Slot) -> bool:
+    return slot.stop_attempts >= settings.STOP_MAX_ATTEMPTS
 
 
 def _may_run(slot: Slot) -> bool:

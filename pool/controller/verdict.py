@@ -46,12 +46,13 @@ def _judge_by_observation(seen: Evidence) -> tuple[Verdict, str]:
     if seen.container == ContainerStatus.DEPLOYING:
         # Until it ends, the application's status is from before it.
         return Verdict.WAIT, "Deployment in progress"
-    if seen.container == ContainerStatus.RUNNING:
-        return Verdict.RUNS, "The container is running"
     if not seen.ended_as:
+        # Asked even if a container runs: it may be an earlier one, which Docker did not stop.
         return Verdict.ASK_DEPLOYMENT, "The deployment has ended"
     if seen.ended_as != CoolifyStatus.FINISHED:
         return Verdict.DEPLOYMENT_FAILED, f"Coolify's deployment ended as {seen.ended_as}"
+    if seen.container == ContainerStatus.RUNNING:
+        return Verdict.RUNS, "The container is running"
     return _judge_a_finished_one(seen)
 
 

@@ -104,6 +104,8 @@ def _stop(slot: Slot, now: datetime, budget: BudgetReport) -> str:
         return f"Coolify has not answered{since}; {_again(budget.circuit_until, now)}.{then}"
     if slot.next_try_at is not None and slot.next_try_at > now:
         return f"The stop is tried again at {time_of(slot.next_try_at)}.{then}"
+    if slot.server_unreachable and not slot.application_missing:
+        return f"Coolify is asked to stop the container once it can reach the server.{then}"
     if slot.stop_asked_at is None:
         return f"Coolify is about to be asked to stop the container.{then}"
     return f"{_asked(slot, slot.stop_asked_at)}; {_to_be_seen(slot, slot.stop_asked_at)}.{then}"
@@ -122,8 +124,6 @@ def _asked(slot: Slot, asked_at: datetime) -> str:
 
 
 def _to_be_seen(slot: Slot, asked_at: datetime) -> str:
-    if slot.server_unreachable:
-        return "it cannot reach the server, so whether the container is gone is not known"
     if slot.stop_refused_at is not None:
         again = time_of(asked_at + settings.STOP_RETRY_AFTER)
         return (

@@ -54,6 +54,7 @@ def read(**environment):
         ("BOT_IMAGE_ZOOM", "no-tag", "an image with its tag"),
         ("BOT_IMAGE_ZOOM", "registry.example/Bot:1", "in lower case"),
         ("BOT_IMAGE_ZOOM", "bot:sha256:abc", "an image with its tag"),
+        ("BOT_IMAGE_ZOOM", "bot:" + 129 * "a", "an image with its tag"),
         ("DATABASE_URL", "sqlite:///db.sqlite3", "SQLite and others are not supported"),
         ("DEFAULT_QUEUE_TIMEOUT", "700000", "at most MAX_QUEUE_TIMEOUT"),
         ("REDIS_URL", "http://redis", "redis://"),

@@ -360,6 +360,44 @@ MUTATIONS = (
         "test_a_stop_is_not_repeated_without_a_newer_observation_however_long_it_takes",
     ),
     _one(
+        "a stop that was sent before a server went away is not believed when it is back",
+        "pool/controller/stop.py",
+        ".update(stop_asked_at=None)\n",
+        ".update(stop_attempts=slot.stop_attempts)\n",
+        "tests/pool/controller/test_stops_on_lost_servers.py::"
+        "test_exited_from_before_the_server_went_away_proves_nothing_when_it_is_back",
+    ),
+    _one(
+        "a container that runs does not hide how the deployment ended",
+        "pool/controller/verdict.py",
+        "    if not seen.ended_as:\n",
+        "    if not seen.ended_as and seen.container != ContainerStatus.RUNNING:\n",
+        "tests/pool/controller/test_container_status.py::test_a_deployment_is_judged",
+    ),
+    _one(
+        "an application that was made after a list is not missing from it",
+        "pool/controller/observe.py",
+        "        if slot.coolify_uuid in snapshot.known:\n",
+        "        if slot.coolify_uuid:\n",
+        "tests/pool/controller/test_observe.py::"
+        "test_an_application_that_was_made_after_the_list_is_not_missing",
+    ),
+    _one(
+        "a start or stop from after the last list needs a new one",
+        "pool/controller/containers/changes.py",
+        " or _began_since(watch.observed_at):",
+        ":",
+        "tests/pool/controller/test_changes_on_servers.py::"
+        "test_a_stop_or_start_from_after_the_list_needs_a_new_one",
+    ),
+    _one(
+        "a refused token is tried once in ten minutes",
+        "coolify/budget/access.py",
+        '            "probe_at": database_now() + pause,\n',
+        '            "probe_at": database_now(),\n',
+        "tests/coolify/budget/test_access.py::test_a_refused_token_is_tried_once_in_ten_minutes",
+    ),
+    _one(
         "a bot waits for image and place no longer than it is willing to",
         "pool/controller/start.py",
         "    if _is_late(deployment):\n        _give_up_waiting",

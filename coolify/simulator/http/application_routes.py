@@ -1,5 +1,7 @@
 """Routes for applications: create, read, change, start, stop, delete, variables and logs."""
 
+from typing import Any
+
 from coolify.simulator.clock import timestamp
 from coolify.simulator.fields import flag, json_body, number
 from coolify.simulator.http.api import Handler, Route
@@ -65,22 +67,17 @@ class ApplicationRoutes:
 
     def listing(self, request: Request) -> Answer:
         rows = self._applications.listing(tag=request.query.get("tag"))
-        return ok(
-            [
-                shapes.as_json(each, server=self._world.server_of(each), with_settings=False)
-                for each in rows
-            ]
-        )
+        return ok([self._shown(each, with_settings=False) for each in rows])
 
     def show(self, request: Request, *, uuid: str) -> Answer:
         application = self._applications.get(uuid)
-        return ok(
-            shapes.as_json(
-                application,
-                server=self._world.server_of(application),
-                with_settings=self._world.settings.at_least("4.2.0"),
-            )
-        )
+        with_settings = self._world.settings.at_least("4.2.0")
+        return ok(self._shown(application, with_settings=with_settings))
+
+    def _shown(self, application: Application, *, with_settings: bool) -> dict[str, Any]:
+        server, size = self._world.server_of(application), self._world.settings.application_bytes
+        shown = shapes.as_json(application, server=server, with_settings=with_settings)
+        return shapes.padded(shown, size=size) if size else shown
 
     def create(self, request: Request) -> Answer:
         data = json_body(request)

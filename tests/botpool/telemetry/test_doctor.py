@@ -74,6 +74,13 @@ def test_it_names_the_abilities_that_the_token_is_missing(simulator, capsys):
     assert "FAULT  token may deploy" in out
 
 
+@pytest.mark.parametrize("simulator", [{"tokens": [Token(role="member")]}], indirect=True)
+def test_it_names_the_role_that_the_tokens_user_is_missing(simulator, capsys):
+    out = run_doctor(capsys)[1]
+    assert "FAULT  token may deploy" in out
+    assert "Make the token's user an admin of its team" in out
+
+
 def test_a_coolify_that_asks_for_a_pause_is_not_a_fault(simulator, capsys):
     everything_runs()
     with SimulatorControl(simulator.url) as control:

@@ -12,13 +12,16 @@ from coolify.client.errors import (
     AbilityMissing,
     AccessRefused,
     ApiDisabled,
+    NotFound,
     RoleMissing,
     Unauthenticated,
 )
 from coolify.models import Refusal
+from core.clock import database_now
 
 pytestmark = pytest.mark.django_db
 
+UNKNOWN = {"message": "Unauthenticated."}
 DISABLED = {"success": True, "message": "API is disabled."}
 NO_DEPLOY = {"message": "Missing required permissions: deploy"}
 NO_ROLE = {"message": "Missing required team role."}
@@ -95,6 +98,72 @@ def test_an_api_that_is_enabled_again_is_used_again(scripted, client):
     Refusal.objects.update(probe_at=Now() - timedelta(seconds=1))
     assert client.deployments() == []
     assert client.deployments() == []
+
+
+# --- A refusal that is the token's fault ends by itself, too, if it was false ---
+
+
+def probe_is_due():
+    Refusal.objects.update(probe_at=Now() - timedelta(seconds=1))
+
+
+def refused_once(scripted, call, answer, *, status, then=None, then_status=200):
+    scripted.answers(answer, status=status)
+    if then is not None:
+        scripted.answers(then, status=then_status)
+    with pytest.raises((Unauthenticated, AbilityMissing, RoleMissing)):
+        call()
+
+
+def test_a_refused_token_is_tried_once_in_ten_minutes(scripted, client):
+    refused_once(scripted, client.deployments, UNKNOWN, status=401)
+    for expected in (1, 2, 3):
+        [refusal] = Refusal.objects.all()
+        left = refusal.probe_at - database_now()
+        assert timedelta(minutes=9) < left <= timedelta(minutes=10)
+        for _ in range(3):
+            with pytest.raises(AccessRefused) as refused:
+                client.deployments()
+            assert refused.value.retry_after <= 60
+        assert len(scripted.asked) == expected
+        probe_is_due()
+        with pytest.raises(Unauthenticated):
+            client.deployments()
+
+
+def test_a_coolify_that_was_restored_is_used_again(scripted, client):
+    refused_once(scripted, client.deployments, UNKNOWN, status=401, then=[])
+    probe_is_due()
+    assert client.deployments() == []
+    assert not Refusal.objects.exists()
+
+
+def test_an_answer_about_something_else_shows_that_the_token_is_accepted(scripted, client):
+    gone = {"message": "Application not found."}
+    refused_once(scripted, client.deployments, UNKNOWN, status=401, then=gone, then_status=404)
+    probe_is_due()
+    with pytest.raises(NotFound):
+        client.application("app-1")
+    assert not Refusal.objects.exists()
+
+
+def test_a_read_that_succeeds_does_not_prove_that_the_token_may_deploy(scripted, client):
+    refused_once(scripted, lambda: client.stop("app-1"), NO_DEPLOY, status=403, then=[])
+    Refusal.objects.create(token=Refusal.objects.get().token, ability="read", reason="no")
+    probe_is_due()
+    assert client.deployments() == []
+    assert [refusal.ability for refusal in Refusal.objects.all()] == ["deploy"]
+
+
+def test_a_call_is_sent_only_if_every_refusal_of_it_may_be_tried(scripted, client):
+    refused_once(scripted, lambda: client.stop("app-1"), NO_DEPLOY, status=403)
+    probe_is_due()
+    later = Now() + timedelta(minutes=5)
+    token = Refusal.objects.get().token
+    Refusal.objects.create(token=token, ability="everything", reason="no", probe_at=later)
+    with pytest.raises(AccessRefused):
+        client.stop("app-1")
+    assert len(scripted.asked) == 1
 
 
 def test_the_token_itself_is_not_stored(scripted, client):

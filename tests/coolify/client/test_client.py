@@ -181,6 +181,16 @@ def test_a_server_reports_how_many_builds_run_at_once(scripted, client):
     assert server.is_usable is None
 
 
+def test_the_resources_of_a_server_have_a_uuid_and_a_status(scripted, client):
+    """Databases and services are among them, and some have no status."""
+    item = {"id": 1, "uuid": "app-1", "name": "pool-zoom-001", "status": "running:unknown"}
+    scripted.answers([item, {"uuid": "database-1", "type": "standalone-redis", "status": None}])
+    first, second = client.server_resources("server-1")
+    assert scripted.last.path == "/servers/server-1/resources"
+    assert (first.uuid, first.status.is_running) == ("app-1", True)
+    assert (second.uuid, second.status.state) == ("database-1", "unknown")
+
+
 def test_projects_and_environments_are_listed(scripted, client):
     scripted.answers([{"id": 1, "uuid": "p", "name": "Bots", "description": None}])
     scripted.answers([{"id": 3, "name": "production"}])

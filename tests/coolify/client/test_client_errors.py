@@ -74,6 +74,13 @@ def test_a_broken_history_is_never_an_empty_one(scripted, client, body):
         client.application_deployments("app-1")
 
 
+@pytest.mark.parametrize("body", [{}, {"message": "x"}, [{"status": "running"}], None, PAGE])
+def test_broken_resources_of_a_server_are_never_none(scripted, client, body):
+    scripted.answers(body)
+    with pytest.raises(MalformedAnswer):
+        client.server_resources("server-1")
+
+
 @pytest.mark.parametrize("read", ["servers", "projects"])
 def test_other_lists_are_as_strict(scripted, client, read):
     scripted.answers({"message": "ok"})

@@ -98,6 +98,8 @@ def test_the_simulator_understands_every_client_method(coolify, control, convers
     coolify.set_envs(uuid, {"BOT_DATA": "eyJhIjogMX0=", "POOL_SLOT_UUID": uuid})
     deployment = run(coolify, uuid)
     assert [each.uuid for each in coolify.applications()] == [uuid]
+    [resource] = coolify.server_resources(DEFAULT_SERVER)
+    assert (resource.uuid, resource.status.is_exited) == (uuid, False)
     assert coolify.application(uuid).description == "[BUSY] Bot #1"
     assert [each.uuid for each in coolify.application_deployments(uuid)] == [deployment]
     assert coolify.cancel_deployment(deployment).status == "finished"

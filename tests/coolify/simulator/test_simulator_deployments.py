@@ -1,6 +1,7 @@
 import pytest
 
-from tests.simulated_coolify import IMAGE, NEVER, wait_until
+from coolify.simulator.settings import Token
+from tests.simulated_coolify import IMAGE, NEVER, PlainApi, simulated_coolify, wait_until
 
 # Pulls never end, so deployments stay in their status.
 SLOW = {"cold_pull_seconds": NEVER, "warm_pull_seconds": NEVER}
@@ -405,6 +406,32 @@ def test_logs_need_a_running_container(api):
         400,
         {"message": "Application is not running."},
     )
+
+
+def test_logs_have_100_lines_by_default(simulator, api):
+    uuid = api.create()
+    api.run(uuid)
+    with simulator.world.lock:
+        [container] = simulator.world.containers_of(uuid)
+        container.log = [f"line {number}" for number in range(300)]
+    logs = {lines: _lines(api, uuid, lines=lines) for lines in (None, 5, 20_000)}
+    assert {asked: len(found) for asked, found in logs.items()} == {None: 100, 5: 5, 20_000: 300}
+    assert logs[5][-1] == "line 299"
+
+
+def _lines(api, uuid, **query):
+    return api.get(f"/applications/{uuid}/logs", params=query).json()["logs"].splitlines()
+
+
+def test_the_log_of_a_deployment_needs_read_sensitive():
+    plain = Token("5|plain", frozenset({"read"}))
+    with simulated_coolify(tokens=[Token(), plain]) as simulator:
+        owner, reader = PlainApi(simulator), PlainApi(simulator, plain.plain)
+        deployment = owner.run(owner.create())
+        assert "Container started." in owner.get(f"/deployments/{deployment}").json()["logs"]
+        assert "logs" not in reader.get(f"/deployments/{deployment}").json()
+        owner.close()
+        reader.close()
 
 
 @pytest.mark.parametrize("query", [{"lines": "abc"}, {"surprise": "1"}])

@@ -54,6 +54,15 @@ def test_resources_are_much_smaller_than_applications(api):
     assert len(api.get(f"/servers/{FIRST}/resources").content) < 20 * 250
 
 
+@pytest.mark.parametrize("simulator", [{"application_bytes": 5_200}], indirect=True)
+def test_applications_may_be_as_large_as_in_a_real_coolify(api):
+    """1.57 MB for 300 of them, in a real Coolify."""
+    for number in range(3):
+        api.create(f"pool-google-meet-{number:03}")
+    size = len(api.get("/applications").content)
+    assert 3 * 5_100 < size < 3 * 5_300
+
+
 def test_destinations_tell_whether_a_choice_is_needed(api):
     api.control.change_server(destinations=["one", "two"])
     listed = api.get(f"/servers/{FIRST}/destinations").json()
