@@ -79,7 +79,7 @@ def _take_turn(prepull: Prepull) -> bool:
     if why := _why_not_yet(prepull):
         say(prepull, why)
         return False
-    return _begin(prepull)
+    return begin_prepull(prepull)
 
 
 def _why_not_yet(prepull: Prepull) -> str:
@@ -110,8 +110,8 @@ def _leaves_a_place(server: Server | None, server_uuid: str) -> bool:
     return not under_way or under_way + 1 < build_places(server)
 
 
-def _begin(prepull: Prepull) -> bool:
-    """Under the lock of the pull, so that no bot's start leads a pull of the same image."""
+def begin_prepull(prepull: Prepull) -> bool:
+    """Under the lock of the pull: no bot's start leads a pull of the same image meanwhile."""
     with transaction.atomic():
         advisory_lock(PULL_IMAGE.format(image=prepull.image, server=prepull.server_uuid))
         earlier = Prepull.objects.filter(

@@ -1,1 +1,1 @@
-"""Pre-pulls and Coolify's lists of images: the calls to Coolify. pool.images decides who may pull."""
+"""Pre-pulls in Coolify, and its lists of images. Who may pull is decided in pool.images."""
