@@ -14,6 +14,7 @@ from api.schemas.servers import (
     ServerOrder,
     ServerOut,
     ServerReturn,
+    WarmOrder,
     server_out,
 )
 from pool.servers.orders import (
@@ -22,6 +23,7 @@ from pool.servers.orders import (
     drain_server,
     plan_maintenance,
     return_server,
+    warm_image,
 )
 from pool.servers.overview import overview_of, server_overviews
 from servers.models import Server
@@ -79,6 +81,18 @@ def maintenance(request: HttpRequest, server_name: ServerName, window: Maintenan
         begins=window.begins,
         ends=window.ends,
     )
+
+
+@router.post(
+    "/servers/{serverName}/warm",
+    response=ServerOut,
+    summary="Pull an image beforehand",
+    operation_id="warmImage",
+)
+def warm(request: HttpRequest, server_name: ServerName, order: WarmOrder) -> ServerOut:
+    """The image is pulled there once no bot needs the build place; `prepulls` shows how far that
+    is. Refused with 409 if it is no image with a tag, or no bot starts on that server."""
+    return _obeyed(request, warm_image, server_name, reason=order.reason, image=order.image)
 
 
 @router.post(

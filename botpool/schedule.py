@@ -39,6 +39,11 @@ WORKS = (
         interval="SERVER_INTERVAL",
     ),
     Work(
+        name="images",
+        function="pool.controller.prepulls.work.look_after_images",
+        interval="POLL_INTERVAL",
+    ),
+    Work(
         name="webhooks",
         function="api.webhooks.deliveries.deliver_webhooks",
         interval="WEBHOOK_INTERVAL",

@@ -10,6 +10,7 @@ import dj_database_url
 
 from botpool.runtime.postgres import server as postgres
 from botpool.runtime.secret_files import read_or_make
+from coolify.client.image import is_image
 from core import environment as env
 
 BASE_DIR = env.BASE_DIR
@@ -157,12 +158,7 @@ def _image(platform: str, name: str) -> str:
     return env.matching(
         name,
         f"registry.example/meeting-bot-{platform}:latest",
-        # As Coolify checks them; a digest is given as the tag sha256-….
-        valid=lambda image: bool(
-            re.fullmatch(
-                r"([a-z0-9.-]+(:\d+)?/)?[a-z0-9][a-z0-9._/-]*:\w[\w.-]{0,127}", image, re.A
-            )
-        ),
+        valid=is_image,
         allowed="an image with its tag, in lower case, such as registry.example/bot:1.4",
     )
 
@@ -203,6 +199,9 @@ MAX_PLACEMENTS = 1 + env.number("MAX_REPLACEMENTS", 2, low=0, high=20)
 # How long an image counts as warm after its last use. For a moving tag, such as `latest`: after
 # its last pull.
 IMAGE_WARM_FOR = env.milliseconds("IMAGE_WARM_FOR", 12 * 3_600_000, high=30 * 86_400_000)
+# How long bots may go on with the old image while a new one is pulled on their server. Then they
+# use the new one and pull it themselves, unless it could not be pulled.
+IMAGE_SWITCH_TIMEOUT = env.milliseconds("IMAGE_SWITCH_TIMEOUT", 3_600_000, high=30 * 86_400_000)
 # When Coolify's clean-up removes images (UTC; empty: never), and how long before and after that an
 # image is not relied on unless a running container uses it.
 IMAGE_CLEANUP_TIMES = [

@@ -2,7 +2,6 @@
 
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField, F
 from django.db.models.functions import Greatest, Now
@@ -14,6 +13,7 @@ from core.clock import database_now
 from core.constraints import violated_constraint
 from core.prepared import Parameter, insert_row, update_rows
 from pool.claim import acquire_or_create_slot
+from pool.images.in_use import IMAGE_FOR_BOT, image_parameters
 from pool.sharing.turns import turn_of
 from queues.models import QueueEntry
 from slots.deployment import Deployment
@@ -129,9 +129,12 @@ def _add_deployment(slot: Slot, bot: Bot, *, deadline: datetime | None) -> None:
         slot_name=slot.name,
         bot_id=bot.pk,
         epoch=slot.epoch,
-        image=settings.BOT_IMAGES[slot.platform],
+        image=IMAGE_FOR_BOT,
         server_uuid=slot.server_uuid,
         turn=turn_of(bot),
         deadline=DEADLINE,
-        parameters={"wanted": deadline or bot.created_at + bot.queue_timeout},
+        parameters={
+            "wanted": deadline or bot.created_at + bot.queue_timeout,
+            **image_parameters(platform=slot.platform, server=slot.server_uuid),
+        },
     )

@@ -1,18 +1,18 @@
 """How large a pool may be, whether there is room in it, whether it is paused: each rule once."""
 
 from collections import Counter
-from datetime import datetime
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from pool.images.in_use import servers_with_image
 from servers.health import IN_SERVICE, ServerState
 from servers.limits import build_places
 from servers.models import Server
 from servers.placement import Candidate, choose_server
-from slots.deployment import ACTIVE, Deployment, WarmImage
+from slots.deployment import ACTIVE, Deployment
 from slots.models import Pool, Slot
 from slots.status import SlotStatus
 
@@ -81,7 +81,8 @@ def server_for_new_slot(platform: str) -> str | None:
     waiting = Counter(builds)
     slots = slots_by_server()
     pulled_since = timezone.now() - settings.IMAGE_WARM_FOR
-    warm = set(servers_with_image(settings.BOT_IMAGES[platform], pulled_since=pulled_since))
+    named = settings.BOT_IMAGES[platform]
+    warm = set(servers_with_image(platform, named=named, pulled_since=pulled_since))
     return choose_server(
         Candidate(
             uuid=uuid,
@@ -100,14 +101,6 @@ def slots_by_server() -> Counter[str]:
     """The slots that have a place, of all platforms."""
     placed = Slot.objects.exclude(WITHOUT_A_PLACE)
     return Counter(placed.values_list("server_uuid", flat=True))
-
-
-def servers_with_image(image: str, *, pulled_since: datetime) -> QuerySet[WarmImage, str]:
-    sure = Q(trusted_until__isnull=True) | Q(trusted_until__gt=Now())
-    warm = WarmImage.objects.filter(
-        sure, image=image, warmed_at__gt=pulled_since, cold_since__isnull=True
-    )
-    return warm.values_list("server_uuid", flat=True)
 
 
 # --- Pauses ------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from pool.capacity import (
     pool_sizes,
     read_pool,
     server_for_new_slot,
-    servers_with_image,
 )
+from pool.images.in_use import servers_with_image
 from pool.lock_names import GROW_POOL, PLACE_SLOT
 from pool.sizes import fit_if_too_large, slots_fit
 from servers.health import ServerState
@@ -65,8 +65,8 @@ def _lock_idle(platform: str) -> Slot | None:
 
 @Prepared
 def _ready(platform: str, size: int, image: str, pulled_since: datetime) -> QuerySet[Slot]:
-    """On healthy servers that have the image."""
-    with_image = servers_with_image(image, pulled_since=pulled_since)
+    """On healthy servers that have the image which bots use there."""
+    with_image = servers_with_image(platform, named=image, pulled_since=pulled_since)
     ready = _free(platform, size).exclude(IS_WORSE).filter(server_uuid__in=with_image)
     return ready.order_by(*LEAST_RECENTLY_USED).select_for_update(skip_locked=True, no_key=True)
 

@@ -18,4 +18,5 @@ class ServerAdmin(ActionPermission, ReadOnlyAdmin):
         page_action("drain-server", "Drain"),
         page_action("maintenance", "Plan maintenance"),
         page_action("return-server", "Return to service"),
+        page_action("warm-image", "Warm an image"),
     ]

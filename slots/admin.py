@@ -2,6 +2,7 @@ from django.contrib import admin
 
 from core.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
 from slots.description import wanted_description
+from slots.images import PlatformImage, Prepull
 from slots.models import Deployment, Finding, Lease, Pool, Slot, SlotTransition, WarmImage, Watch
 from slots.status import SlotStatus
 
@@ -89,6 +90,26 @@ class WarmImageAdmin(ActionPermission, ReadOnlyAdmin):
         "image", "server_uuid", "state", "evidence", "confirmed_at", "trusted_until", "cold_reason",
     ]  # fmt: skip
     actions = [page_action("mark-cold", "Mark cold")]
+
+
+@admin.register(PlatformImage)
+class PlatformImageAdmin(ActionPermission, ReadOnlyAdmin):
+    list_display = ["platform", "image", "since", "wanted", "named", "previous", "restored_by"]
+    actions = [
+        page_action("restore-image", "Restore the previous image"),
+        page_action("follow-image", "Follow the environment again"),
+    ]
+
+
+@admin.register(Prepull)
+class PrepullAdmin(ActionPermission, ReadOnlyAdmin):
+    list_display = [
+        "id", "image", "server_uuid", "status", "detail", "asked_by", "created_at", "ended_at",
+    ]  # fmt: skip
+    list_filter = ["status"]
+    search_fields = ["image", "=server_uuid"]
+    ordering = ["-pk"]
+    actions = [page_action("cancel-prepull", "Cancel")]
 
 
 @admin.register(Watch)

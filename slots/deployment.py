@@ -116,6 +116,8 @@ class WarmImage(models.Model):
     class Evidence(models.TextChoices):
         START = "start", "A start finished"
         PULL = "pull", "A start pulled it"
+        PREPULL = "prepull", "It was pulled beforehand"
+        LISTED = "listed", "Coolify lists it"
 
     image = models.CharField(max_length=300)
     server_uuid = models.CharField(max_length=64, blank=True)
@@ -124,6 +126,9 @@ class WarmImage(models.Model):
     confirmed_at = models.DateTimeField(null=True, blank=True)
     trusted_until = models.DateTimeField(
         null=True, blank=True, help_text="When Coolify's clean-up may remove it."
+    )
+    asked_at = models.DateTimeField(
+        null=True, blank=True, help_text="When Coolify was last asked whether it is there."
     )
     cold_since = models.DateTimeField(null=True, blank=True)
     cold_reason = models.TextField(blank=True, db_default="")

@@ -9,15 +9,19 @@ from core.lease_waits import LeaseWait
 from core.leases import Lease
 from slots.deployment import Deployment, WarmImage, Watch
 from slots.finding import Finding
+from slots.images import ImageSwitch, PlatformImage, Prepull
 from slots.status import HELD, MOVES, ContainerStatus, SlotStatus
 from slots.uptime import Uptime
 
 __all__ = [
     "Deployment",
     "Finding",
+    "ImageSwitch",
     "Lease",
     "LeaseWait",
+    "PlatformImage",
     "Pool",
+    "Prepull",
     "Slot",
     "SlotTransition",
     "Uptime",

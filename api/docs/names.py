@@ -14,6 +14,7 @@ _NAMES = {
     "QueueOut": "Queue",
     "ServerOut": "Server",
     "ImageOut": "ImageOnServer",
+    "PrepullOut": "Prepull",
     "OrderOut": "CurrentOrder",
     "WindowOut": "MaintenanceWindow",
 }

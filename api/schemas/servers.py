@@ -7,10 +7,12 @@ from pydantic import AwareDatetime, ConfigDict, Field
 
 from api.schemas.bots import LONGEST_REASON, Incoming, Outgoing
 from api.schemas.pool import SlotCounts
+from coolify.client.image import LONGEST
 from pool.servers.overview import ServerOverview
 from servers.health import ServerState
 from servers.models import Server
 from slots.deployment import WarmImage
+from slots.images import Prepull, PrepullStatus
 
 Reason = Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
 
@@ -37,6 +39,15 @@ class ImageOut(Outgoing):
     cold_reason: str | None
 
 
+class PrepullOut(Outgoing):
+    image: str
+    status: PrepullStatus
+    detail: str = Field(description="What it waits for, or how it ended.")
+    since: datetime
+    asked_by: str
+    reason: str
+
+
 class ServerOut(Outgoing):
     uuid: str
     name: str
@@ -50,6 +61,7 @@ class ServerOut(Outgoing):
     build_places: int
     free_build_places: int
     images: list[ImageOut]
+    prepulls: list[PrepullOut] = Field(description="The last one of each image.")
     progress: str | None = Field(description="How far a drain has come.")
     last_meeting_ends_at: datetime | None = Field(description="An estimate, during a drain.")
     reported_at: datetime | None
@@ -72,6 +84,17 @@ class ServerReturn(Incoming):
     model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "The disk is in"}]})
 
     reason: Reason
+
+
+class WarmOrder(Incoming):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"reason": "New release", "image": "registry.example/bot:1.4"}]
+        }
+    )
+
+    reason: Reason
+    image: Annotated[str, Field(min_length=1, max_length=LONGEST, description="With its tag.")]
 
 
 class Maintenance(Incoming):
@@ -107,6 +130,7 @@ def server_out(overview: ServerOverview) -> ServerOut:
         build_places=overview.build_places,
         free_build_places=overview.free_build_places,
         images=[_image(each) for each in overview.images],
+        prepulls=[_prepull(each) for each in overview.prepulls],
         progress=overview.progress or None,
         last_meeting_ends_at=overview.last_meeting_ends_at,
         reported_at=server.read_at,
@@ -119,6 +143,17 @@ def _image(image: WarmImage) -> ImageOut:
         state=image.state,
         confirmed_at=image.confirmed_at or image.warmed_at,
         cold_reason=image.cold_reason or None,
+    )
+
+
+def _prepull(prepull: Prepull) -> PrepullOut:
+    return PrepullOut(
+        image=prepull.image,
+        status=PrepullStatus(prepull.status),
+        detail=prepull.detail,
+        since=prepull.status_since,
+        asked_by=prepull.asked_by,
+        reason=prepull.reason,
     )
 
 

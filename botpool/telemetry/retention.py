@@ -144,6 +144,13 @@ HISTORIES = (
         old="action_time < clock_timestamp() - %(keep)s",
     ),
     History(
+        name="pre-pulls",
+        keep="KEEP_DEPLOYMENTS",
+        table="slots_prepull",
+        old="""ended_at < clock_timestamp() - %(keep)s AND NOT pulling AND coolify_uuid = ''
+            AND application_asked_at IS NULL""",
+    ),
+    History(
         # Unused for as long as deployments are kept, and no longer warm.
         name="images",
         keep="KEEP_DEPLOYMENTS",

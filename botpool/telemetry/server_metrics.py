@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from pool.images.overview import ImageState, image_overviews
 from pool.servers.overview import server_overviews
 from servers.health import ServerState
+from slots.images import Prepull, PrepullStatus
 from slots.status import SlotStatus
 
 
@@ -32,4 +34,22 @@ def server_metrics(prefix: str) -> Iterator[Metric]:
             slots.add_metric([name, value], each.slots[value])
         for value in ("warm", "doubted", "cold"):
             images.add_metric([name, value], known[value])
-    return iter([state, slots, images])
+    return iter([state, slots, images, *image_metrics(prefix)])
+
+
+def image_metrics(prefix: str) -> Iterator[Metric]:
+    state = GaugeMetricFamily(
+        f"{prefix}image_state",
+        "1 for the state of a platform's image: settled, switching, pull_failed or restored.",
+        labels=["platform", "state"],
+    )
+    for each in image_overviews():
+        for value in ImageState.values:
+            state.add_metric([each.row.platform, value], float(each.state == value))
+    prepulls = GaugeMetricFamily(
+        f"{prefix}prepulls", "Pre-pulls of images by status, as far as kept.", labels=["status"]
+    )
+    known = Counter(Prepull.objects.values_list("status", flat=True))
+    for value in PrepullStatus.values:
+        prepulls.add_metric([value], known[value])
+    return iter([state, prepulls])

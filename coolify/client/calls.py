@@ -42,6 +42,7 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "docker_cleanup",
         "environments",
         "envs",
+        "image_tags",
         "logs",
         "projects",
         "servers",

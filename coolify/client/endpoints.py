@@ -223,6 +223,14 @@ class Coolify:
         query = {"docker_cleanup": "false"}
         self._do("delete_application", "DELETE", application_path(uuid), query=query)
 
+    def image_tags(self, uuid: str) -> list[str]:
+        """The tags of the application's image on its server (from 4.3.0). Empty on any error in
+        Coolify: it proves that an image is there, never that it is not."""
+        path = f"{application_path(uuid)}/rollback-images"
+        answer = self._read("image_tags", path, timeout=DOCKER_TIMEOUT)
+        listed = answer.data.get("images") if isinstance(answer.data, dict) else answer.data
+        return parse_list(listed, lambda item: required(item, "tag"), what="images")
+
     # --- Environment variables ----------------------------------------------------------
 
     def envs(self, uuid: str) -> list[EnvironmentVariable]:

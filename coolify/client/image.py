@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+# As Coolify checks them; a digest is given as the tag sha256-….
+_IMAGE = re.compile(r"([a-z0-9.-]+(:\d+)?/)?[a-z0-9][a-z0-9._/-]*:\w[\w.-]{0,127}", re.ASCII)
+LONGEST = 300
+
+
+def is_image(text: str) -> bool:
+    """Whether this is a name with a tag that Coolify takes."""
+    return len(text) <= LONGEST and bool(_IMAGE.fullmatch(text))
 
 
 @dataclass(frozen=True)

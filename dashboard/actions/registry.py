@@ -8,6 +8,7 @@ from dashboard.actions.action import Action, run_action
 from dashboard.actions.bots import BOT_ACTIONS
 from dashboard.actions.clients import CLIENT_ACTIONS
 from dashboard.actions.coolify import COOLIFY_ACTIONS
+from dashboard.actions.images import IMAGE_ACTIONS
 from dashboard.actions.queue import QUEUE_ACTIONS
 from dashboard.actions.repairs import REPAIR_ACTIONS
 from dashboard.actions.servers import SERVER_ACTIONS
@@ -25,6 +26,7 @@ ACTIONS: dict[str, Action] = {
         *WORK_ACTIONS,
         *REPAIR_ACTIONS,
         *SERVER_ACTIONS,
+        *IMAGE_ACTIONS,
         *WEBHOOK_ACTIONS,
         *COOLIFY_ACTIONS,
         *CLIENT_ACTIONS,

@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.http import QueryDict
 
+from coolify.client.image import LONGEST, is_image
 from core.clock import database_now
 from core.permissions import OPERATE
 from dashboard.actions.action import Action, NotDone, Order, ReasonForm, Target
@@ -16,6 +17,7 @@ from pool.servers.orders import (
     drain_server,
     plan_maintenance,
     return_server,
+    warm_image,
 )
 from pool.servers.overview import ServerOverview, server_overviews
 from servers.models import Server
@@ -49,6 +51,21 @@ class WindowForm(ReasonForm):
         if begins and ends and ends <= begins:
             self.add_error("ends", "The window must end after it begins.")
         return data
+
+
+class ImageForm(ReasonForm):
+    image = forms.CharField(
+        max_length=LONGEST,
+        help_text="With its tag, such as registry.example/bot:1.4.",
+    )
+
+    def clean_image(self) -> str:
+        image: str = self.cleaned_data["image"]
+        if not is_image(image):
+            raise forms.ValidationError(
+                "Give an image with its tag, in lower case, such as registry.example/bot:1.4."
+            )
+        return image
 
 
 def _find(given: QueryDict, effect: Any) -> list[Target]:
@@ -93,6 +110,10 @@ def _window_effect(each: ServerOverview) -> tuple[str, str]:
     return "It drains by itself before the window and returns after it", ""
 
 
+def _warm_effect(each: ServerOverview) -> tuple[str, str]:
+    return "The image is pulled there once no bot needs the build place. Bots go on", ""
+
+
 def _server(order: Order) -> Server:
     server = Server.objects.filter(uuid=order.key).first()
     if server is None:
@@ -119,6 +140,10 @@ def _plan(order: Order) -> bool:
     return _obey(plan_maintenance, order, begins=order.data["begins"], ends=order.data["ends"])
 
 
+def _warm(order: Order) -> bool:
+    return _obey(warm_image, order, image=order.data["image"])
+
+
 def _obey(give: Any, order: Order, **more: Any) -> bool:
     try:
         give(_server(order), reason=order.reason, actor=order.actor, **more)
@@ -143,7 +168,7 @@ def _action(name: str, title: str, effect: Any, do: Any, form: type[ReasonForm])
         noun="server",
         thing="Server ",
         form=form,
-        is_dangerous=name != "return-server",
+        is_dangerous=name not in ("return-server", "warm-image"),
     )
 
 
@@ -189,6 +214,7 @@ MARK_COLD = Action(
 
 SERVER_ACTIONS = (
     MARK_COLD,
+    _action("warm-image", "Warm an image on", _warm_effect, _warm, ImageForm),
     _action("cordon-server", "Cordon", _cordon_effect, _cordon, UntilForm),
     _action("drain-server", "Drain", _drain_effect, _drain, UntilForm),
     _action("maintenance", "Plan maintenance for", _window_effect, _plan, WindowForm),

@@ -17,6 +17,7 @@ from dashboard.overview.cards import Card
 from dashboard.overview.headline import Line
 from dashboard.overview.health import Part
 from pool.failures.recent import failing_slots
+from pool.images.overview import ImageState, image_overviews
 from servers.health import ServerState
 from servers.models import Server
 from slots.finding import Finding, FindingKind
@@ -63,6 +64,7 @@ def what_needs_attention(
         *_faults(health),
         *_of_passes(),
         *_of_servers(),
+        *_of_images(),
         *_late_waiters(cards, lines),
         *_failing(),
         *of_pools,
@@ -165,6 +167,29 @@ def _of_servers() -> Iterator[Attention]:
             else "Read why starts fail there.",
             link=reverse("servers"),
         )
+
+
+def _of_images() -> Iterator[Attention]:
+    for each in image_overviews():
+        row, name = each.row, each.row.get_platform_display()
+        if each.state == ImageState.PULL_FAILED:
+            yield Attention(
+                words=f"{name}: {row.wanted} could not be pulled. {each.failed[0].detail}",
+                next_step=f"Bots go on with {row.image}. Check the tag and the registry, then warm "
+                "the image again, or name another one.",
+                link=reverse("servers"),
+                button="Warm again",
+                does=_action("warm-image", item=each.failed[0].server_uuid, image=row.wanted),
+            )
+        elif each.state == ImageState.RESTORED:
+            yield Attention(
+                words=f"{name} uses {row.image} instead of {row.named}, restored by "
+                f"{row.restored_by}: {row.restored_reason}",
+                next_step="Name a good image in the environment, or follow it again.",
+                link=reverse("servers"),
+                button="Follow again",
+                does=_action("follow-image", item=row.platform),
+            )
 
 
 def shown_findings() -> QuerySet[Finding]:

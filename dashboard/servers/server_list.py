@@ -9,9 +9,11 @@ from django.views.decorators.http import require_safe
 from core.permissions import VIEW
 from dashboard.live import estimates, live_page, version_of
 from dashboard.permissions import needs
+from pool.images.overview import image_overviews
 from pool.servers.overview import server_overviews
 from servers.models import Server
 from slots.deployment import WarmImage
+from slots.images import PlatformImage, Prepull
 from slots.models import Slot
 
 
@@ -19,7 +21,7 @@ from slots.models import Slot
 @needs(VIEW)
 def server_list(request: HttpRequest) -> HttpResponseBase:
     def live() -> dict[str, Any]:
-        return {"overviews": server_overviews()}
+        return {"overviews": server_overviews(), "images": image_overviews()}
 
     slots = Slot.objects.values_list("pk", "status", "server_uuid").order_by("pk")
     # Without what a reading alone changes: `read_at` does every few seconds.
@@ -30,7 +32,12 @@ def server_list(request: HttpRequest) -> HttpResponseBase:
         request,
         template="servers/servers.html",
         version=version_of(
-            list(slots), list(states.order_by("uuid")), WarmImage.objects.all(), estimates()
+            list(slots),
+            list(states.order_by("uuid")),
+            WarmImage.objects.all(),
+            PlatformImage.objects.all(),
+            Prepull.objects.all(),
+            estimates(),
         ),
         live=live,
     )

@@ -56,6 +56,14 @@ TONES = {
     "warm": "idle",
     "doubted": "deploying",
     "cold": "stopping",
+    "waiting": "waiting",
+    "pulling": "deploying",
+    "done": "idle",
+    "given_up": "stopping",
+    "settled": "idle",
+    "switching": "deploying",
+    "pull_failed": "error",
+    "restored": "waiting",
     "IDLE": "idle",
 }
 

@@ -11,17 +11,18 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, Q, QuerySet
 from django.db.models.functions import Now
 
 from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from core.clock import database_now
+from core.locks import advisory_lock
+from pool.images.warmth import SAME_IMAGE, being_prepulled, being_pulled, warm_images
+from pool.lock_names import PULL_IMAGE
 from servers.cleanup import trusted_until
 from slots.correlation import as_bot_of
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, WarmImage
 from slots.history import log_deployment
-from slots.models import Slot
-from slots.status import SlotStatus
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,6 @@ logger = logging.getLogger(__name__)
 _PINNED = re.compile(r":[^/:]*(\d+\.\d+|[0-9a-f]{7,})[^/:]*$")
 
 LEADS = "Pulls the image for all deployments that wait for it"
-_SAME_IMAGE = {"image": OuterRef("image"), "server_uuid": OuterRef("server_uuid")}
 
 
 def let_warm_ones_through() -> int:
@@ -55,7 +55,7 @@ def choose_leaders() -> int:
     firsts = (
         # The image of a deployment that was added in between may be warm.
         _waiting()
-        .filter(~_is_pulled(), ~_is_warm())
+        .filter(~being_pulled(), ~_is_warm())
         .select_related("bot")
         .order_by("image", "server_uuid", "turn", "id")
         .distinct("image", "server_uuid")
@@ -67,9 +67,11 @@ def lead(deployment: Deployment) -> bool:
     """Make it the puller of its image; False if there is one, or it no longer waits."""
     try:
         with transaction.atomic():
+            # No pre-pull begins in between.
+            advisory_lock(PULL_IMAGE.format(image=deployment.image, server=deployment.server_uuid))
             led = (
                 _waiting()
-                .filter(pk=deployment.pk)
+                .filter(~Q(being_prepulled()), pk=deployment.pk, image=deployment.image)
                 .update(
                     leader=True,
                     pulling=True,
@@ -89,7 +91,7 @@ def lead(deployment: Deployment) -> bool:
 
 def note_who_waits() -> None:
     """Mark deployments whose image another one pulls: each saves a pull of its own."""
-    _waiting().filter(_is_pulled(), ~_is_warm(), waited_for_image=False).update(
+    _waiting().filter(being_pulled(), ~_is_warm(), waited_for_image=False).update(
         waited_for_image=True, reason="Another deployment is pulling the image"
     )
 
@@ -111,19 +113,25 @@ def note_coolify_end(deployment: Deployment, ended_as: str) -> None:
 
 
 def mark_image_warm(deployment: Deployment) -> None:
-    """The deployment has finished, so the image is on its server.
+    """The deployment has finished, so the image is on its server."""
+    evidence = WarmImage.Evidence.PULL if deployment.leader else WarmImage.Evidence.START
+    note_image(deployment.image, deployment.server_uuid, evidence=evidence)
 
-    A moving tag stays warm only for a time after a leader pulled it, however much it is used: it
-    may name a different image by now. A pinned tag stays warm for as long as it is used.
+
+def note_image(image: str, server_uuid: str, *, evidence: WarmImage.Evidence) -> None:
+    """The image is on this server.
+
+    A moving tag stays warm only for a time after it was pulled, however much it is used: it may
+    name a different image by now. A pinned tag stays warm for as long as it is used.
     """
     now = database_now()
-    warm, made = WarmImage.objects.get_or_create(
-        image=deployment.image, server_uuid=deployment.server_uuid
-    )
-    was_pulled = deployment.leader or warm.cold_since is not None
-    pulled = made or was_pulled or _PINNED.search(deployment.image)
+    warm, made = WarmImage.objects.get_or_create(image=image, server_uuid=server_uuid)
+    if evidence == WarmImage.Evidence.START and warm.cold_since is not None:
+        evidence = WarmImage.Evidence.PULL
+    was_pulled = evidence in (WarmImage.Evidence.PULL, WarmImage.Evidence.PREPULL)
+    pulled = made or was_pulled or _PINNED.search(image)
     WarmImage.objects.filter(pk=warm.pk).update(
-        evidence=WarmImage.Evidence.PULL if was_pulled else WarmImage.Evidence.START,
+        evidence=evidence,
         confirmed_at=now,
         trusted_until=trusted_until(
             now, times=settings.IMAGE_CLEANUP_TIMES, margin=settings.IMAGE_CLEANUP_MARGIN
@@ -163,7 +171,7 @@ def notice_pulls() -> None:
         coolify_ended_at__isnull=True,
         building_since__lt=since,
     )
-    for deployment in building.filter(_is_warm(), ~_is_pulled()).order_by("building_since"):
+    for deployment in building.filter(_is_warm(), ~being_pulled()).order_by("building_since"):
         reason = f"A start in {deployment.slot_name} takes as long as a pull"
         if mark_image_cold(deployment.image, deployment.server_uuid, reason=reason):
             _become_puller(deployment)
@@ -220,16 +228,4 @@ def _waiting() -> QuerySet[Deployment]:
 
 
 def _is_warm() -> Exists:
-    """An image that a running container uses is never removed by a clean-up."""
-    in_use = Slot.objects.filter(
-        status=SlotStatus.BUSY, image=OuterRef("image"), server_uuid=OuterRef("server_uuid")
-    )
-    sure = Q(trusted_until__isnull=True) | Q(trusted_until__gt=Now()) | Exists(in_use)
-    warm = WarmImage.objects.filter(
-        sure, warmed_at__gt=Now() - settings.IMAGE_WARM_FOR, cold_since__isnull=True
-    )
-    return Exists(warm.filter(**_SAME_IMAGE))
-
-
-def _is_pulled() -> Exists:
-    return Exists(Deployment.objects.filter(pulling=True, **_SAME_IMAGE))
+    return Exists(warm_images().filter(**SAME_IMAGE))

@@ -6,13 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.status import TERMINAL, Platform
 from coolify.client.resources import Application
 from pool.controller.observe import Snapshot
+from pool.controller.prepulls.steps import application_name
 from pool.reconciler.candidate import Candidate
 from slots.finding import FindingKind
+from slots.images import Prepull
 from slots.models import Slot, SlotTransition
 
 KINDS = (FindingKind.APPLICATION_UNKNOWN,)
@@ -24,6 +28,7 @@ def unknown_applications(snapshot: Snapshot) -> Iterator[Candidate]:
     slots = list(Slot.objects.all())
     known = {slot.coolify_uuid for slot in slots}
     being_made = {slot.name for slot in slots if slot.application_asked_at is not None}
+    being_made |= names_of_prepulls()
     environments = _environments_of_ours(snapshot, known)
     for application in snapshot.applications.values():
         if application.uuid in known or application.name in being_made:
@@ -41,9 +46,18 @@ def _was_ours_a_moment_ago(application: Application, snapshot: Snapshot) -> bool
 
 
 def has_our_name(application: Application) -> bool:
-    """An exact match: the prefix of another Botpool may begin like ours."""
+    """An exact match: the prefix of another Botpool may begin like ours. `warmer` is of a pre-pull
+    whose application could not be deleted."""
     prefix, platforms = re.escape(settings.SLOT_NAME_PREFIX), "|".join(Platform.values)
-    return bool(re.fullmatch(rf"{prefix}-({platforms})-[0-9]{{3,}}", application.name))
+    number = rf"({platforms})-[0-9]{{3,}}|warmer-[0-9]+"
+    return bool(re.fullmatch(rf"{prefix}-({number})", application.name))
+
+
+def names_of_prepulls() -> set[str]:
+    """Of applications that pre-pulls have, or are about to delete."""
+    left = Q(application_asked_at__isnull=False) | ~Q(coolify_uuid="")
+    recent = Q(ended_at__gt=Now() - DELETION_TAKES)
+    return {application_name(each) for each in Prepull.objects.filter(left | recent)}
 
 
 def _environments_of_ours(snapshot: Snapshot, known: set[str]) -> set[int]:

@@ -11,12 +11,14 @@ from django.db.models.functions import Now
 
 from core.clock import database_now
 from core.locks import advisory_lock
+from pool.images.prepulls import NoImage, ask_prepull
 from pool.lock_names import ORDER_SERVERS
 from pool.servers.moves import move_idle_slots
 from pool.servers.states import NO_ORDER, NO_WINDOW, refresh_servers
 from servers.health import IN_SERVICE
 from servers.models import Server
 from servers.reports import named
+from slots.images import Prepull
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,16 @@ def plan_maintenance(
             window_from=begins, window_until=ends, window_reason=reason, window_by=actor
         )
     _carry_out(server, f"maintenance {begins:%Y-%m-%d %H:%M} UTC", reason=reason, actor=actor)
+
+
+def warm_image(server: Server, *, image: str, reason: str, actor: str) -> Prepull:
+    """Have an image pulled there before a bot needs it."""
+    if server.uuid not in settings.COOLIFY_SERVER_UUIDS:
+        raise OrderRefused(f"{server} is not in COOLIFY_SERVER_UUID: no bot starts there")
+    try:
+        return ask_prepull(image=image, server_uuid=server.uuid, actor=actor, reason=reason)
+    except NoImage as error:
+        raise OrderRefused(str(error)) from None
 
 
 def return_server(server: Server, *, reason: str, actor: str) -> bool:

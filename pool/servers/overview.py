@@ -9,6 +9,7 @@ from django.conf import settings
 
 from core.clock import database_now
 from pool.capacity import WITHOUT_A_PLACE
+from pool.images.overview import recent_prepulls
 from pool.servers.states import our_servers
 from pool.waiting.measurements import measure_platform
 from pool.waiting.words import count_of, time_of
@@ -16,6 +17,7 @@ from servers.health import LEAVING
 from servers.limits import build_places
 from servers.models import Server
 from slots.deployment import UNDER_WAY, Deployment, WarmImage
+from slots.images import Prepull
 from slots.models import Slot
 from slots.status import SlotStatus
 
@@ -27,6 +29,7 @@ class ServerOverview:
     build_places: int
     builds: int
     images: Sequence[WarmImage] = field(default_factory=list)
+    prepulls: Sequence[Prepull] = field(default_factory=list)  # the last of each image
     last_meeting_ends_at: datetime | None = None  # an estimate, only while slots leave
 
     @property
@@ -70,6 +73,7 @@ def server_overviews() -> list[ServerOverview]:
     slots = _slots()
     builds = _builds()
     images = _images()
+    prepulls = _prepulls()
     ends = _last_ends(slots, [each.uuid for each in servers if _leaves(each)])
     return [
         ServerOverview(
@@ -78,6 +82,7 @@ def server_overviews() -> list[ServerOverview]:
             build_places=build_places(server),
             builds=builds[server.uuid],
             images=images[server.uuid],
+            prepulls=prepulls[server.uuid],
             last_meeting_ends_at=ends.get(server.uuid),
         )
         for server in servers
@@ -109,6 +114,13 @@ def _images() -> dict[str, list[WarmImage]]:
     by_server: dict[str, list[WarmImage]] = defaultdict(list)
     for image in WarmImage.objects.order_by("image"):
         by_server[image.server_uuid].append(image)
+    return by_server
+
+
+def _prepulls() -> dict[str, list[Prepull]]:
+    by_server: dict[str, list[Prepull]] = defaultdict(list)
+    for prepull in recent_prepulls():
+        by_server[prepull.server_uuid].append(prepull)
     return by_server
 
 

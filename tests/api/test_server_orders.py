@@ -4,6 +4,7 @@ import pytest
 
 from pool.servers.states import refresh_servers
 from servers.models import Server
+from slots.images import Prepull
 from tests.factories import SlotFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -74,3 +75,15 @@ def test_the_last_server_cannot_be_drained(operator_api):
     answer = operator_api.post("servers/a/drain", {"reason": "x"})
     assert answer.status_code == 409
     assert "last server in service" in answer.json()["detail"]
+
+
+def test_operators_have_an_image_pulled_beforehand(operator_api):
+    order = {"reason": "New release", "image": "registry.example/bot:1.4"}
+    answer = operator_api.post("servers/bots-1/warm", order)
+    assert answer.status_code == 200
+    [prepull] = answer.json()["prepulls"]
+    assert (prepull["image"], prepull["status"]) == ("registry.example/bot:1.4", "waiting")
+    wrong = operator_api.post("servers/bots-1/warm", {"reason": "x", "image": "Not an image"})
+    assert wrong.status_code == 409 and "Nothing was changed" in wrong.json()["detail"]
+    assert operator_api.post("servers/none/warm", order).status_code == 404
+    assert Prepull.objects.count() == 1

@@ -8,6 +8,7 @@ from dashboard.models import OperatorAction
 from pool.servers.states import refresh_servers
 from servers.models import Server
 from slots.deployment import WarmImage
+from slots.images import PlatformImage, Prepull
 from tests.factories import SlotFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -87,3 +88,66 @@ def test_an_image_is_marked_cold_with_reason_and_audit(operator):
     assert image.state == "cold"
     assert "Pruned by hand" in page(operator)
     assert OperatorAction.objects.get().done
+
+
+# --- Images and pre-pulls ----------------------------------------------------------------------
+
+IMAGE = "registry.example/bot:2.0"
+
+
+def test_an_image_is_warmed_with_reason_and_audit_and_shown(operator):
+    assert "no bot needs" in operator.get("/actions/warm-image/?item=a").content.decode()
+    assert "done for 1 server" in post(operator, "warm-image", image=IMAGE)
+    prepull = Prepull.objects.get()
+    assert (prepull.server_uuid, prepull.image, prepull.reason) == ("a", IMAGE, "New disk")
+    done = OperatorAction.objects.get()
+    assert (done.action, done.outcome) == ("warm-image", f"image: {IMAGE}")
+    shown = page(operator)
+    assert IMAGE in shown and "/actions/cancel-prepull/" in shown
+
+
+def test_a_name_that_is_no_image_is_not_warmed(operator):
+    assert "Give an image with its tag" in post(operator, "warm-image", image="Not an image")
+    assert not Prepull.objects.exists()
+
+
+def test_a_pre_pull_is_cancelled(operator):
+    post(operator, "warm-image", image=IMAGE)
+    number = str(Prepull.objects.get().pk)
+    post(operator, "cancel-prepull", targets=json.dumps([[number, "waiting"]]))
+    assert Prepull.objects.get().status == "cancelled"
+
+
+def image_of_zoom(**fields) -> None:
+    PlatformImage.objects.create(
+        platform="zoom", image="bot:1.0", named="bot:2.0", named_at="2026-01-01T00:00Z", **fields
+    )
+
+
+def test_the_previous_image_is_restored_and_followed_again(operator):
+    image_of_zoom(previous="bot:0.9")
+    shown = {"targets": json.dumps([["zoom", "bot:1.0  settled"]])}
+    assert "done for 1 platform" in post(operator, "restore-image", **shown)
+    assert PlatformImage.objects.get().image == "bot:0.9"
+    overview = operator.get("/").content.decode()
+    assert "Zoom uses bot:0.9 instead of bot:2.0" in overview and "Follow again" in overview
+    shown = {"targets": json.dumps([["zoom", "bot:0.9  restored"]])}
+    assert "done for 1 platform" in post(operator, "follow-image", **shown)
+    assert PlatformImage.objects.get().restored_at is None
+    assert "it changed after you opened the page" in post(operator, "restore-image", **shown)
+
+
+def test_an_image_that_could_not_be_pulled_needs_attention(operator):
+    image_of_zoom(wanted="bot:2.0", wanted_since="2026-01-01T00:00Z")
+    Prepull.objects.create(
+        image="bot:2.0",
+        server_uuid="a",
+        status="failed",
+        detail="There is no such tag",
+        deadline="2026-01-01T00:00Z",
+        ended_at="2026-01-01T00:00Z",
+    )
+    overview = operator.get("/").content.decode()
+    assert "bot:2.0 could not be pulled. There is no such tag" in overview
+    assert "/actions/warm-image/?item=a&amp;image=bot%3A2.0" in overview
+    assert "pull failed" in page(operator)

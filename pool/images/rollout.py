@@ -1,0 +1,222 @@
+"""The switch to a new image: a changed `BOT_IMAGE_…` is pulled on each server before bots use it
+there. Until then they go on with the old one.
+
+An image that could not be pulled is never switched to. One that merely takes longer than
+IMAGE_SWITCH_TIMEOUT is used all the same: the first bot pulls it.
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from core.clock import database_now
+from pool.images.prepulls import ask_prepull
+from pool.images.warmth import is_warm
+from slots.deployment import WAITING, Deployment, DeploymentStatus
+from slots.images import OPEN, ImageSwitch, PlatformImage, Prepull, PrepullStatus
+from slots.models import Slot
+
+logger = logging.getLogger(__name__)
+
+ACTOR = "images"
+# Processes that were started earlier may still have the old environment.
+STARTED_AT = timezone.now()
+PULL_ATTEMPTS = 3
+# Before the second attempt; the pause before the third is four times as long.
+PULL_PAUSE = timedelta(minutes=1)
+NOT_RESTORED = {"restored_at": None, "restored_by": "", "restored_reason": ""}
+
+
+class NothingToRestore(Exception):
+    """There is no earlier image, or it is in use already."""
+
+
+# --- The environment names an image ------------------------------------------------------------
+
+
+def follow_environment() -> None:
+    """Begin a switch for each platform whose image has changed in the environment."""
+    known = PlatformImage.objects.in_bulk()
+    for platform, image in settings.BOT_IMAGES.items():
+        row = known.get(platform)
+        if row is None:
+            first = PlatformImage(platform=platform, image=image, named=image, named_at=STARTED_AT)
+            PlatformImage.objects.bulk_create([first], ignore_conflicts=True)
+        elif row.named != image and row.named_at <= STARTED_AT:
+            _begin(row, image)
+
+
+def _begin(row: PlatformImage, image: str) -> None:
+    with transaction.atomic():
+        same = PlatformImage.objects.select_for_update().filter(pk=row.pk, named=row.named)
+        if not same.exists():
+            return
+        PlatformImage.objects.filter(pk=row.pk).update(
+            named=image, named_at=STARTED_AT, **NOT_RESTORED
+        )
+        _want(row.platform, image)
+
+
+def _want(platform: str, image: str) -> None:
+    """Switch to this image. A platform without slots has no bots to protect: it does at once."""
+    row = PlatformImage.objects.get(pk=platform)
+    ImageSwitch.objects.filter(platform=platform).delete()
+    is_new = image != row.image
+    PlatformImage.objects.filter(pk=platform).update(
+        wanted=image if is_new else "", wanted_since=Now() if is_new else None
+    )
+    _use_it_in_line(platform, row.image)
+    _log(platform, f"to switch from {row.image} to {image}" if is_new else f"stays with {image}")
+    if is_new and not Slot.objects.filter(platform=platform).exists():
+        _finish(PlatformImage.objects.get(pk=platform))
+
+
+# --- The switch, server by server --------------------------------------------------------------
+
+
+def advance_rollouts() -> None:
+    for row in PlatformImage.objects.exclude(wanted=""):
+        servers = settings.COOLIFY_SERVER_UUIDS or [""]
+        left = [server for server in servers if not _advance(row, server)]
+        if not left:
+            _finish(row)
+
+
+def _advance(row: PlatformImage, server: str) -> bool:
+    """Whether the server has switched."""
+    switched = ImageSwitch.objects.filter(platform=row.platform, server_uuid=server)
+    if switched.exists():
+        return True
+    if is_warm(row.wanted, server):
+        return _switch(row, server, "the image is there")
+    if is_overdue(row) and not failed_prepulls(row).exists():
+        return _switch(row, server, "IMAGE_SWITCH_TIMEOUT is over, the first bot pulls it")
+    _ask(row, server)
+    return False
+
+
+def is_overdue(row: PlatformImage) -> bool:
+    since = row.wanted_since or database_now()
+    return database_now() - since > settings.IMAGE_SWITCH_TIMEOUT
+
+
+def failed_prepulls(row: PlatformImage) -> QuerySet[Prepull]:
+    """Of the wanted image, since it is wanted, on servers that do not have it."""
+    failed = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.FAILED)
+    since_then = failed.filter(created_at__gte=row.wanted_since or row.since)
+    done = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.DONE)
+    return since_then.exclude(server_uuid__in=done.values("server_uuid"))
+
+
+def _ask(row: PlatformImage, server: str) -> None:
+    """The automatic pre-pull of a switch: again after a failure, a few times."""
+    same = Prepull.objects.filter(image=row.wanted, server_uuid=server)
+    ours = same.filter(created_at__gte=row.wanted_since or row.since)
+    if same.filter(status__in=OPEN).exists() or not _is_due(ours.order_by("pk")):
+        return
+    reason = f"The new image of {row.get_platform_display()}"
+    ask_prepull(image=row.wanted, server_uuid=server, actor=ACTOR, reason=reason)
+
+
+def _is_due(earlier: QuerySet[Prepull]) -> bool:
+    ends = [each.ended_at for each in earlier if each.ended_at is not None]
+    if not ends:
+        return True
+    return len(ends) < PULL_ATTEMPTS and _pause_is_over(ends[-1], attempts=len(ends))
+
+
+def _pause_is_over(ended_at: datetime, *, attempts: int) -> bool:
+    return database_now() - ended_at > PULL_PAUSE * 4 ** (attempts - 1)
+
+
+def _switch(row: PlatformImage, server: str, why: str) -> bool:
+    """Only if the image is still wanted: an operator may have restored the previous one."""
+    with transaction.atomic():
+        if not _locked(row):
+            return False
+        switch = ImageSwitch(platform=row.platform, server_uuid=server, image=row.wanted)
+        ImageSwitch.objects.bulk_create([switch], ignore_conflicts=True)
+    _log(row.platform, f"bots on server {server} use {row.wanted} from now on: {why}")
+    return True
+
+
+def _finish(row: PlatformImage) -> None:
+    with transaction.atomic():
+        if not _locked(row):
+            return
+        PlatformImage.objects.filter(pk=row.pk).update(
+            image=row.wanted, previous=row.image, since=Now(), wanted="", wanted_since=None
+        )
+        ImageSwitch.objects.filter(platform=row.platform).delete()
+    _log(row.platform, f"all servers use {row.wanted}; before, {row.image}")
+
+
+def _locked(row: PlatformImage) -> bool:
+    same = PlatformImage.objects.select_for_update().filter(pk=row.pk, wanted=row.wanted)
+    return same.first() is not None
+
+
+# --- Back to the previous image ----------------------------------------------------------------
+
+
+def restore_image(platform: str, *, reason: str, actor: str) -> str:
+    """Use the previous image again, on all servers at once, and return it. That holds until the
+    environment names yet another image, or `follow_again`."""
+    with transaction.atomic():
+        row = PlatformImage.objects.select_for_update().filter(pk=platform).first()
+        image = image_to_restore(row)
+        if row is None or not image:
+            raise NothingToRestore("There is no earlier image")
+        changes = {} if row.wanted else {"image": image, "previous": row.image, "since": Now()}
+        PlatformImage.objects.filter(pk=platform).update(
+            wanted="",
+            wanted_since=None,
+            restored_at=Now(),
+            restored_by=actor,
+            restored_reason=reason,
+            **changes,
+        )
+        ImageSwitch.objects.filter(platform=platform).delete()
+        _use_it_in_line(platform, image)
+    _log(platform, f"{image} was restored by {actor}: {reason}", level=logging.WARNING)
+    return image
+
+
+def image_to_restore(row: PlatformImage | None) -> str:
+    """During a switch, the one that is in use; else the one before. Empty if there is none."""
+    if row is None or row.restored_at is not None:
+        return ""
+    return row.image if row.wanted else row.previous
+
+
+def follow_again(platform: str, *, reason: str, actor: str) -> bool:
+    """Undo `restore_image`: switch to the environment's image as if it were new."""
+    with transaction.atomic():
+        row = PlatformImage.objects.select_for_update().filter(pk=platform).first()
+        if row is None or row.restored_at is None:
+            return False
+        PlatformImage.objects.filter(pk=platform).update(**NOT_RESTORED)
+        _want(platform, row.named)
+    _log(platform, f"the environment's image is followed again, by {actor}: {reason}")
+    return True
+
+
+def _use_it_in_line(platform: str, image: str) -> None:
+    """Starts that have not begun use it, too. They wait for it anew."""
+    waiting = Deployment.objects.filter(status__in=WAITING, pulling=False, slot__platform=platform)
+    waiting.exclude(image=image).update(
+        image=image,
+        status=DeploymentStatus.WAITING_FOR_IMAGE,
+        status_since=Now(),
+        waited_for_image=False,
+    )
+
+
+def _log(platform: str, words: str, *, level: int = logging.INFO) -> None:
+    fields = {"platform": platform}
+    logger.log(level, "%s", f"[Images] {platform}: {words}", extra={"fields": fields})

@@ -1,0 +1,190 @@
+"""The steps of a pre-pull with Coolify: lost answers, killed workers, failures and the end."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from coolify.client.errors import NotAccepted, Refused, Unavailable
+from coolify.client.resources import (
+    Application,
+    ApplicationStatus,
+    Cancellation,
+    CreatedApplication,
+    Deployment,
+    Environment,
+)
+from coolify.client.starts import StartAnswer
+from core.clock import database_now
+from pool.controller.prepulls import work
+from pool.controller.prepulls.work import look_after_images
+from pool.images.prepulls import ask_prepull, cancel_prepull
+from pool.reconciler.orphans import has_our_name, names_of_prepulls
+from servers.models import Server
+from slots.deployment import WarmImage
+from slots.images import Prepull
+from slots.models import Slot
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Coolify:
+    """One application and its deployment. `fails`: the error of a call, before or after it."""
+
+    def __init__(self) -> None:
+        self.applications_made: list[str] = []
+        self.started: list[str] = []
+        self.calls: list[str] = []
+        self.ended = ""
+        self.fails: dict[str, Exception] = {}
+        self.loses: set[str] = set()
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        if name in self.fails:
+            raise self.fails[name]
+
+    def _lose(self, name: str) -> None:
+        if name in self.loses:
+            self.loses.remove(name)
+            raise Unavailable("gone", maybe_done=True)
+
+    def create_application(self, *, name: str, **_) -> CreatedApplication:
+        self._call("create")
+        self.applications_made.append(name)
+        self._lose("create")
+        return CreatedApplication(uuid=f"uuid of {name}")
+
+    def environments(self, project: str) -> list[Environment]:
+        return [Environment(name="production", id=1)]
+
+    def applications(self) -> list[Application]:
+        status = ApplicationStatus.parse("exited")
+        made = [
+            Application(uuid=f"uuid of {name}", name=name, status=status, environment_id=1)
+            for name in self.applications_made
+        ]
+        return [Application(uuid="another", name=each.name, status=status) for each in made] + made
+
+    def start(self, uuid: str) -> StartAnswer:
+        self._call("start")
+        self.started.append(uuid)
+        self._lose("start")
+        return StartAnswer(uuid, database_now(), "deployment-1")
+
+    def resolve_start(self, uuid: str, **_) -> Deployment:
+        self._call("resolve")
+        if not self.started:
+            raise NotAccepted("none")
+        return Deployment(uuid="deployment-1")
+
+    def deployment(self, uuid: str) -> Deployment:
+        self._call("deployment")
+        return Deployment(uuid=uuid, status=self.ended or "in_progress")
+
+    def cancel_deployment(self, uuid: str) -> Cancellation:
+        self._call("cancel")
+        return Cancellation(uuid=uuid, status="cancelled-by-user")
+
+    def delete_application(self, uuid: str) -> None:
+        self._call("delete")
+        self.applications_made.remove(uuid.removeprefix("uuid of "))
+
+
+@pytest.fixture
+def coolify(monkeypatch, settings) -> Coolify:
+    settings.COOLIFY_SERVER_UUIDS = ["a"]
+    settings.IMAGE_CLEANUP_TIMES = []
+    fake = Coolify()
+    monkeypatch.setattr(work, "shared_coolify", lambda: fake)
+    return fake
+
+
+@pytest.fixture
+def prepull(coolify) -> Prepull:
+    return ask_prepull(image="bot:2.0", server_uuid="a", actor="anna", reason="New")
+
+
+def passes(number: int = 1) -> Prepull:
+    """Periodic runs, each by a worker that knows only the rows. No pause is waited for."""
+    for _ in range(number):
+        Prepull.objects.update(next_try_at=None)
+        look_after_images()
+    return Prepull.objects.get()
+
+
+def test_a_finished_pull_leaves_a_warm_image_and_nothing_else(coolify, prepull):
+    assert passes().status == "pulling"
+    coolify.ended = "finished"
+    done = passes(2)
+    assert (done.status, done.pulling, done.coolify_uuid) == ("done", False, "")
+    assert WarmImage.objects.get().evidence == "prepull"
+    assert coolify.applications_made == [] and not Slot.objects.exists()
+
+
+def test_its_application_is_no_orphan_while_the_row_knows_it(coolify, prepull):
+    passes()
+    [name] = coolify.applications_made
+    assert name == f"pool-warmer-{prepull.pk}" and name in names_of_prepulls()
+    status = ApplicationStatus.parse("exited")
+    assert has_our_name(Application(uuid="x", name=name, status=status))
+
+
+@pytest.mark.parametrize("lost", ["create", "start"])
+def test_after_a_lost_answer_nothing_is_made_twice(coolify, prepull, lost):
+    coolify.loses.add(lost)
+    assert passes().status == "starting"
+    assert passes().status == "pulling"
+    assert (coolify.calls.count("create"), len(coolify.started)) == (1, 1)
+
+
+def test_a_failed_deployment_fails_the_pre_pull(coolify, prepull):
+    coolify.ended = "failed"
+    over = passes(3)
+    assert (over.status, over.pulling) == ("failed", False)
+    assert coolify.applications_made == [] and not WarmImage.objects.exists()
+
+
+def test_a_server_that_went_away_says_nothing_about_the_image(coolify, prepull):
+    passes()
+    Server.objects.create(uuid="a", state="unreachable")
+    coolify.ended = "failed"
+    assert passes().status == "given_up"
+
+
+def test_a_pull_that_takes_too_long_is_cancelled_in_coolify(coolify, prepull):
+    passes()
+    Prepull.objects.update(deadline=Now() - timedelta(seconds=1))
+    over = passes(2)
+    assert (over.status, over.pulling, coolify.calls.count("cancel")) == ("failed", False, 1)
+    assert coolify.applications_made == []
+
+
+def test_what_an_operator_cancels_is_cancelled_in_coolify(coolify, prepull):
+    passes()
+    assert cancel_prepull(Prepull.objects.get(), actor="anna", reason="Wrong tag")
+    over = passes()
+    assert (over.status, over.pulling) == ("cancelled", False)
+    assert "cancel" in coolify.calls and coolify.applications_made == []
+
+
+def test_a_refused_image_fails_at_once(coolify, prepull):
+    coolify.fails["create"] = Refused("422: no such registry", status=422)
+    over = passes()
+    assert over.status == "failed" and "no such registry" in over.detail
+
+
+def test_an_outage_of_coolify_is_not_the_images_fault(coolify, prepull):
+    coolify.fails["create"] = Unavailable("502")
+    assert passes(2).status == "starting"
+    Prepull.objects.update(deadline=Now() - timedelta(seconds=1))
+    assert passes().status == "given_up"
+
+
+def test_an_application_that_cannot_be_deleted_is_left_to_the_reconciler(coolify, prepull):
+    passes()
+    coolify.ended, coolify.fails["delete"] = "finished", Unavailable("502")
+    assert passes(3).coolify_uuid != ""
+    Prepull.objects.update(ended_at=Now() - timedelta(hours=2))
+    assert passes().coolify_uuid == ""
+    assert names_of_prepulls() == set()

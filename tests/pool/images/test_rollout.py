@@ -1,0 +1,169 @@
+"""The switch to a new image, on rows alone."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from pool.images import rollout
+from pool.images.rollout import (
+    NothingToRestore,
+    advance_rollouts,
+    follow_again,
+    follow_environment,
+    restore_image,
+)
+from pool.request import BotRequest, request_bot
+from slots.deployment import Deployment, WarmImage
+from slots.images import ImageSwitch, PlatformImage, Prepull
+from slots.models import Slot
+from tests.factories import SlotFactory
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OLD, NEW = "bot:1.0", "bot:2.0"
+
+
+@pytest.fixture(autouse=True)
+def two_servers(settings):
+    settings.COOLIFY_SERVER_UUIDS = ["a", "b"]
+    settings.BOT_IMAGES = {"google-meet": OLD}
+    SlotFactory(server_uuid="a"), SlotFactory(server_uuid="b")
+    follow_environment()
+
+
+@pytest.fixture
+def switching(settings):
+    settings.BOT_IMAGES = {"google-meet": NEW}
+    follow_environment()
+    advance_rollouts()
+
+
+def row() -> PlatformImage:
+    return PlatformImage.objects.get(platform="google-meet")
+
+
+def warm(server: str, image: str = NEW) -> None:
+    WarmImage.objects.create(image=image, server_uuid=server)
+    advance_rollouts()
+
+
+def end_prepulls(status: str) -> None:
+    Prepull.objects.update(status=status, ended_at=Now(), detail="Because")
+
+
+def image_of_next_bot(server: str) -> str:
+    Slot.objects.exclude(server_uuid=server).update(cordoned=True)
+    url = "https://meet.google.com/abc-defg-hij"
+    bot = request_bot(BotRequest(meeting_url=url, platform="google-meet"), actor="test")
+    Slot.objects.exclude(server_uuid=server).update(cordoned=False)
+    assert bot.slot.server_uuid == server
+    return Deployment.objects.get(bot=bot).image
+
+
+def test_the_first_image_is_simply_used():
+    assert (row().image, row().wanted, Prepull.objects.count()) == (OLD, "", 0)
+    assert image_of_next_bot("a") == OLD
+
+
+def test_a_new_image_is_pulled_on_every_server_before_bots_use_it(switching):
+    pulls = Prepull.objects.values_list("server_uuid", "image")
+    assert sorted(pulls) == [("a", NEW), ("b", NEW)]
+    assert image_of_next_bot("a") == OLD
+
+
+def test_each_server_switches_when_it_has_the_image(switching):
+    warm("b")
+    assert (image_of_next_bot("a"), image_of_next_bot("b")) == (OLD, NEW)
+    warm("a")
+    assert (row().image, row().previous, row().wanted) == (NEW, OLD, "")
+    assert not ImageSwitch.objects.exists()
+
+
+def test_after_the_timeout_the_new_image_is_used_cold(switching, settings):
+    settings.IMAGE_SWITCH_TIMEOUT = timedelta()
+    advance_rollouts()
+    assert row().image == NEW
+
+
+def test_an_image_that_could_not_be_pulled_is_never_switched_to(switching, settings):
+    Prepull.objects.filter(server_uuid="a").update(status="failed", ended_at=Now())
+    settings.IMAGE_SWITCH_TIMEOUT = timedelta()
+    advance_rollouts()
+    assert (row().image, image_of_next_bot("a"), image_of_next_bot("b")) == (OLD, OLD, OLD)
+    # A server that has it all the same uses it.
+    warm("b")
+    assert ImageSwitch.objects.get().server_uuid == "b"
+
+
+def test_a_failed_pull_is_tried_again_a_few_times(switching, monkeypatch):
+    monkeypatch.setattr(rollout, "PULL_PAUSE", timedelta())
+    for _ in range(6):
+        end_prepulls("failed")
+        advance_rollouts()
+    assert Prepull.objects.filter(server_uuid="a").count() == rollout.PULL_ATTEMPTS
+
+
+def test_a_failed_pull_is_not_tried_again_at_once(switching):
+    end_prepulls("failed")
+    advance_rollouts()
+    assert Prepull.objects.count() == 2
+
+
+def test_an_earlier_process_with_the_old_environment_changes_nothing_back(
+    switching, settings, monkeypatch
+):
+    monkeypatch.setattr(rollout, "STARTED_AT", rollout.STARTED_AT - timedelta(hours=1))
+    settings.BOT_IMAGES = {"google-meet": OLD}
+    follow_environment()
+    assert row().wanted == NEW
+
+
+def test_naming_the_old_image_again_ends_the_switch(switching, settings):
+    warm("b")
+    settings.BOT_IMAGES = {"google-meet": OLD}
+    follow_environment()
+    assert (row().wanted, image_of_next_bot("b")) == ("", OLD)
+
+
+def test_a_platform_without_slots_switches_at_once(settings):
+    Slot.objects.all().delete()
+    settings.BOT_IMAGES = {"google-meet": NEW}
+    follow_environment()
+    assert (row().image, Prepull.objects.count()) == (NEW, 0)
+
+
+def test_the_previous_image_is_restored_until_the_environment_names_another(switching, settings):
+    warm("a"), warm("b")
+    waiting = image_of_next_bot("a")
+    assert restore_image("google-meet", reason="It crashes", actor="anna") == OLD
+    follow_environment(), advance_rollouts()
+    assert (waiting, row().image, row().restored_by) == (NEW, OLD, "anna")
+    # A start that waited uses it, too.
+    assert Deployment.objects.get().image == OLD
+    with pytest.raises(NothingToRestore):
+        restore_image("google-meet", reason="Again", actor="anna")
+    settings.BOT_IMAGES = {"google-meet": "bot:3.0"}
+    follow_environment()
+    assert (row().wanted, row().restored_at) == ("bot:3.0", None)
+
+
+def test_a_switch_is_abandoned_by_restoring(switching):
+    warm("b")
+    restore_image("google-meet", reason="It crashes", actor="anna")
+    advance_rollouts()
+    assert (row().wanted, image_of_next_bot("b")) == ("", OLD)
+
+
+def test_restoring_is_undone_by_a_switch_like_any_other(switching):
+    restore_image("google-meet", reason="It crashes", actor="anna")
+    assert follow_again("google-meet", reason="It was the registry", actor="anna")
+    assert (row().wanted, row().restored_at) == (NEW, None)
+    assert not follow_again("google-meet", reason="Twice", actor="anna")
+
+
+def test_without_an_earlier_image_nothing_is_restored():
+    with pytest.raises(NothingToRestore):
+        restore_image("google-meet", reason="x", actor="anna")
+    with pytest.raises(NothingToRestore):
+        restore_image("zoom", reason="x", actor="anna")
