@@ -9,14 +9,17 @@ from core.lease_waits import LeaseWait
 from core.leases import Lease
 from slots.deployment import Deployment, WarmImage, Watch
 from slots.finding import Finding
+from slots.logs import KeptLog, LogReading
 from slots.status import HELD, MOVES, ContainerStatus, SlotStatus
 from slots.uptime import Uptime
 
 __all__ = [
     "Deployment",
     "Finding",
+    "KeptLog",
     "Lease",
     "LeaseWait",
+    "LogReading",
     "Pool",
     "Slot",
     "SlotTransition",
