@@ -6,6 +6,7 @@ deployment stays in Coolify and is read once there is nothing else to do.
 """
 
 import logging
+import time
 from datetime import timedelta
 
 from django.conf import settings
@@ -22,6 +23,7 @@ from coolify.client.errors import (
     Unreachable,
 )
 from core.jobs.jobs import ask
+from pool.controller.containers.gone import UP
 from pool.controller.context import SlotContext
 from pool.controller.logs.text import LINES, clean_log
 from slots.locks import slot_key
@@ -37,6 +39,8 @@ MOST_TRIES = 2
 PAUSE_AFTER_SLOW = timedelta(minutes=1)
 TRY_AGAIN = timedelta(seconds=5)
 NEXT = timedelta(seconds=1)
+# Seconds, in which Docker restarts a container that exited for the first time.
+RESTART = 0.5
 
 
 def keep_container_log(context: SlotContext, *, last_chance: bool) -> timedelta | None:
@@ -60,9 +64,7 @@ def keep_container_log(context: SlotContext, *, last_chance: bool) -> timedelta 
     if not _claim(log):
         return None
     try:
-        raw = context.coolify.logs(
-            log.coolify_uuid, lines=LINES, timeout=_timeout(), with_times=True, spare=True
-        )
+        raw = _read(context)
     except BudgetExhausted as error:
         if not last_chance:
             return _put_off(log, error)
@@ -129,6 +131,25 @@ def _obstacle(slot: Slot) -> NotKept | None:
     reading = KeptLog.objects.filter(status=LogStatus.WANTED, source=LogSource.CONTAINER)
     under_way = reading.filter(reading_since__gt=Now() - 2 * settings.LOG_TIMEOUT)
     return NotKept.TOO_MANY if under_way.count() >= MOST_AT_ONCE else None
+
+
+def _read(context: SlotContext) -> str:
+    """Read twice if the container was observed running and does not run now: a bot that failed
+    exits, and Docker restarts it after a moment, with its log."""
+    until = time.monotonic() + _timeout()
+    try:
+        return _read_once(context, until=until)
+    except NotRunning:
+        if context.slot.container_status not in UP or time.monotonic() + RESTART > until:
+            raise
+    time.sleep(RESTART)
+    return _read_once(context, until=until)
+
+
+def _read_once(context: SlotContext, *, until: float) -> str:
+    left = max(until - time.monotonic(), 0.1)
+    uuid = context.slot.coolify_uuid
+    return context.coolify.logs(uuid, lines=LINES, timeout=left, with_times=True, spare=True)
 
 
 def _claim(log: KeptLog) -> bool:
