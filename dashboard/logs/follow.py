@@ -32,7 +32,7 @@ def bot_log(request: HttpRequest, pk: int) -> HttpResponse:
     """Once the bot has left its slot, the page says so and asks no more."""
     bot = get_object_or_404(Bot, pk=pk)
     slot = Slot.objects.select_related("assigned_bot").filter(assigned_bot=bot).first()
-    reading = follow_log(slot) if slot else LogReading(problem=_where_it_is(bot))
+    reading = follow_log(slot) if slot else LogReading(problem=_where_it_is(bot), text="")
     return _page(request, reading, slot=slot, bot=bot)
 
 
