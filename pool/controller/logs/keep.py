@@ -149,7 +149,8 @@ def _read(context: SlotContext) -> str:
 def _read_once(context: SlotContext, *, until: float) -> str:
     left = max(until - time.monotonic(), 0.1)
     uuid = context.slot.coolify_uuid
-    return context.coolify.logs(uuid, lines=LINES, timeout=left, with_times=True, spare=True)
+    # Not `spare`: there is one chance, and the share of single reads leaves enough for the stop.
+    return context.coolify.logs(uuid, lines=LINES, timeout=left, with_times=True)
 
 
 def _claim(log: KeptLog) -> bool:
@@ -200,4 +201,4 @@ def _end(log: KeptLog, **fields: object) -> bool:
 
 
 def _name(log: KeptLog) -> str:
-    return f"the log of {LogSource(log.source).label} {log.coolify_uuid}"
+    return f"the {log.source}'s log ({log.coolify_uuid})"
