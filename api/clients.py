@@ -25,6 +25,7 @@ from api.schemas.bots import (
     event_out,
 )
 from api.schemas.cursors import Cursor, cursor_after, read_cursor
+from api.schemas.logs import LogList, log_out
 from api.schemas.parameters import refuse_unknown_parameters
 from api.schemas.words import explained
 from api.visibility import visible_bots
@@ -37,6 +38,9 @@ from pool.lifecycle import end_bot
 from pool.request import BotRequest
 from pool.sharing.quota import OverQuota
 from pool.waiting.waiting_for import waiting_for, waiting_for_each
+from slots.logs import KeptLog
+
+MOST_LOGS = 12  # a bot is placed a few times, and each start has two
 
 router = Router(tags=["Bots"], auth=ClientKey(), by_alias=True)
 router.add_decorator(refuse_unknown_parameters)
@@ -187,6 +191,19 @@ def list_events(
         events=[event_out(event) for event in shown],
         next_cursor=cursor_after(shown[-1].pk) if len(page) > len(shown) else None,
     )
+
+
+@router.get(
+    "/{int:id}/logs",
+    response=LogList,
+    summary="Get the logs that were kept of a bot's failures",
+    operation_id="listBotLogs",
+)
+def list_logs(request: HttpRequest, bot_id: BotId) -> LogList:
+    """When a bot or one of its starts fails, the last lines of its container's log and of Coolify's
+    deployment log are kept for some days. Newest failure first."""
+    logs = KeptLog.objects.filter(bot=_find(request, bot_id)).order_by("-epoch", "source")
+    return LogList(logs=[log_out(log) for log in logs[:MOST_LOGS]])
 
 
 @router.post("/{int:id}/cancel", response=BotOut, summary="Cancel a bot", operation_id="cancelBot")

@@ -29,6 +29,11 @@ WORKS = (
         interval="RECONCILE_INTERVAL",
     ),
     Work(
+        name="logs",
+        function="pool.controller.logs.keep.sweep_logs",
+        interval="RECONCILE_INTERVAL",
+    ),
+    Work(
         name="pool sizes",
         function="pool.steering.fit_pools",
         interval="RECONCILE_INTERVAL",

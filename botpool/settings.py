@@ -255,6 +255,13 @@ RECOVERY_PAUSE = env.milliseconds("RECOVERY_PAUSE", 60_000)
 ORPHAN_KEPT_FOR = env.milliseconds("ORPHAN_KEPT_FOR", 3_600_000, high=365 * 86_400_000)
 # A state that does not last this long is not worth a call to update its description.
 DESCRIPTION_SETTLED_AFTER = env.milliseconds("DESCRIPTION_SETTLED_AFTER", 2_000, low=0)
+# How long a stop waits for the log of a failed bot's container.
+LOG_TIMEOUT = env.milliseconds("LOG_TIMEOUT", 3_000, low=100, high=60_000)
+# A log that could not be read for this long after a failure is not kept.
+LOG_DEADLINE = env.milliseconds("LOG_DEADLINE", 10 * 60_000)
+# How often the log on open pages is read: once for all viewers and all slots together.
+LOG_INTERVAL = env.milliseconds("LOG_INTERVAL", 5_000)
+
 # --- Servers ---------------------------------------------------------------------------------
 
 # How often Coolify is asked about its servers. A server that it cannot reach gets no bots.
@@ -345,6 +352,8 @@ KEEP_TRANSITIONS = env.days("KEEP_TRANSITIONS_DAYS", 90)
 KEEP_DEPLOYMENTS = env.days("KEEP_DEPLOYMENTS_DAYS", 90)
 # Findings that led to a repair. Those that passed by themselves are kept for a day.
 KEEP_FINDINGS = env.days("KEEP_FINDINGS_DAYS", 30)
+# Logs of failed bots and starts.
+KEEP_LOGS = env.days("KEEP_LOGS_DAYS", 14)
 # Finished deliveries.
 KEEP_WEBHOOK_DELIVERIES = env.days("KEEP_WEBHOOK_DELIVERIES_DAYS", 30)
 KEEP_TASK_RESULTS = env.days("KEEP_TASK_RESULTS_DAYS", 7)

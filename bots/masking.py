@@ -1,7 +1,8 @@
-"""Hide the secrets in a bot's configuration before it is shown."""
+"""Hide the secrets in a bot's configuration, or in a line of a log, before it is shown."""
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 MASK = "••••••"
@@ -16,9 +17,19 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 # user:password@ in a URL
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
-_PARAMETER = re.compile(r"(?<=[?&;#])([^=&;#\s]+)=([^&;#\s]+)")
+_PARAMETER = re.compile(r"(?<=[?&;#])([^=&;#?\s]{1,200})=([^&;#\s]+)")
 _BEARER = re.compile(r"(?<=\bbearer )\s*\S+", re.IGNORECASE)
 _JWT = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*")
+
+# In a line of a log. BOT_DATA is base64 of a JSON object, which begins with `{"`.
+_ENCODED_OBJECT = re.compile(r"(?<![\w+/])eyJ[\w+/=.-]{6,}")
+_BOT_TOKEN = re.compile(r"\bb\d+\.s\d+\.e\d+\.[\w-]+")
+# Botpool's API keys, secrets that sign webhooks, and Coolify's tokens.
+_KEY = re.compile(r"\b(?:bp_|whsec_)[\w+/=-]{8,}|\b\d{1,10}\|[A-Za-z0-9]{16,}")
+_HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\W{1,6})\S.*", re.IGNORECASE)
+_NAMED = re.compile(
+    r"""(?<![\w.-])([\w.-]{2,64})(\\?["']?\s{0,2}[=:]\s{0,2})(\\?"[^"]*"?|'[^']*'?|[^\s"',;&]+)"""
+)
 
 
 def masked(value: Any) -> Any:
@@ -28,6 +39,24 @@ def masked(value: Any) -> Any:
     if isinstance(value, list):
         return [masked(each) for each in value]
     return _without_secrets(value) if isinstance(value, str) else value
+
+
+def masked_line(line: str) -> str:
+    """Hide what looks like a secret in a line of a log, rather too much than too little."""
+    for pattern in (_ENCODED_OBJECT, _BOT_TOKEN, _KEY):
+        line = pattern.sub(MASK, line)
+    line = _HEADER.sub(rf"\1\2{MASK}", line)
+    return _NAMED.sub(_without_named_value, _without_secrets(line))
+
+
+def secret_values(config: Any) -> Iterator[str]:
+    """The texts and numbers that `masked` hides because of their names, at any depth."""
+    if isinstance(config, dict):
+        for key, value in config.items():
+            yield from _leaves(value) if _is_secret(str(key)) else secret_values(value)
+    elif isinstance(config, list):
+        for each in config:
+            yield from secret_values(each)
 
 
 def masked_text(config: Any) -> str:
@@ -49,3 +78,15 @@ def _without_secrets(text: str) -> str:
 def _without_value(parameter: re.Match[str]) -> str:
     name = parameter[1]
     return f"{name}={MASK}" if _is_secret(name) else parameter[0]
+
+
+def _without_named_value(found: re.Match[str]) -> str:
+    return f"{found[1]}{found[2]}{MASK}" if _is_secret(found[1]) else found[0]
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)

@@ -10,12 +10,14 @@ from dashboard.clients.webhooks import new_webhook, webhook, webhooks
 from dashboard.history.history import history_page
 from dashboard.lists.search import search
 from dashboard.login import Logout, ThrottledLogin
+from dashboard.logs.follow import bot_log, slot_log
+from dashboard.logs.kept import download
 from dashboard.overview.maintenance import maintenance
 from dashboard.overview.overview import overview
 from dashboard.queue import queue
 from dashboard.servers.server_list import server_list
 from dashboard.slots.deployment_list import deployment_list
-from dashboard.slots.slot import container_log, in_coolify, slot
+from dashboard.slots.slot import in_coolify, slot
 from dashboard.slots.slot_list import slot_list
 
 urlpatterns = [
@@ -27,11 +29,13 @@ urlpatterns = [
     path("search/", search, name="search"),
     path("slots/", slot_list, name="slots"),
     path("slots/<str:name>/", slot, name="slot"),
-    path("slots/<str:name>/log/", container_log, name="slot_log"),
+    path("slots/<str:name>/log/", slot_log, name="slot_log"),
     path("slots/<str:name>/coolify/", in_coolify, name="slot_in_coolify"),
     path("bots/", bot_list, name="bots"),
     path("bots/new/", new_bot, name="new_bot"),
     path("bots/<int:pk>/", bot, name="bot"),
+    path("bots/<int:pk>/log/", bot_log, name="bot_log"),
+    path("logs/<int:pk>/", download, name="kept_log"),
     path("queue/", queue, name="queue"),
     path("deployments/", deployment_list, name="deployments"),
     path("clients/", clients, name="clients"),

@@ -25,6 +25,7 @@ from bots.models import Bot
 from bots.moves import Outcome, lock_bot, move_as_read
 from bots.status import TERMINAL, BotStatus, FailureCause
 from pool.drain import drain_after_commit
+from pool.failures.logs import want_logs
 from pool.failures.quarantine import quarantine_if_failing
 from pool.line import leave_line, queue_bot
 from slots.history import log_release
@@ -57,8 +58,7 @@ def release_bot_from_slot(slot: Slot, outcome: Outcome) -> bool:
     with _all_or_nothing(slot, outcome.reason) as result:
         bot = _lock_bot_of(slot)
         status = outcome.status if _end(bot, outcome) else bot.status
-        _move(slot, _to_stopping(outcome))
-        log_release(slot, bot_status=status, reason=outcome.reason)
+        _release(slot, outcome, bot_status=status)
     return result.done
 
 
@@ -73,9 +73,8 @@ def end_bot(bot: Bot, outcome: Outcome) -> bool:
         leave_line(bot)
         slot = get_slot_for_bot(bot)
         if slot is not None:
-            _move(slot, _to_stopping(outcome))
             status = outcome.status if ended_now else current.status
-            log_release(slot, bot_status=status, reason=outcome.reason)
+            _release(slot, outcome, bot_status=status)
     return ended_now
 
 
@@ -114,6 +113,7 @@ def handle_slot_error(
             status = BotStatus.QUEUED
             if not (place_again and _place_again(bot, error, actor=actor)):
                 status = failed.status if _end(bot, failed) else BotStatus(bot.status)
+            want_logs(slot, cause=cause)
             log_release(slot, bot_status=status, reason=error)
         _move(slot, move, only_as_read=True)
         if slot.status == SlotStatus.DEPLOYING and cause != FailureCause.OPERATOR:
@@ -143,6 +143,7 @@ def place_elsewhere(slot: Slot, reason: str, *, actor: str, was_started: bool) -
         if not queue_bot(bot, reason=f"Placed again: {reason}", actor=actor):
             raise _SlotMovedOn
         Bot.objects.filter(pk=bot.pk).update(placements=F("placements") - 1)
+        want_logs(slot, cause=cause)
         _move(slot, SlotMove(to=to, reason=reason, actor=actor, cause=cause), only_as_read=True)
     return result.done
 
@@ -221,8 +222,12 @@ def _move(slot: Slot, move: SlotMove, *, only_as_read: bool = False) -> None:
         raise _SlotMovedOn
 
 
-def _to_stopping(outcome: Outcome) -> SlotMove:
-    return SlotMove(to=SlotStatus.STOPPING, reason=outcome.reason, actor=outcome.actor)
+def _release(slot: Slot, outcome: Outcome, *, bot_status: str) -> None:
+    if bot_status == BotStatus.FAILED:
+        want_logs(slot, cause=outcome.cause)
+    move = SlotMove(to=SlotStatus.STOPPING, reason=outcome.reason, actor=outcome.actor)
+    _move(slot, move)
+    log_release(slot, bot_status=bot_status, reason=outcome.reason)
 
 
 def _lock_bot_of(slot: Slot) -> Bot:

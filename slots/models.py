@@ -10,6 +10,7 @@ from core.leases import Lease
 from slots.deployment import Deployment, WarmImage, Watch
 from slots.finding import Finding
 from slots.images import ImageSwitch, PlatformImage, Prepull
+from slots.logs import KeptLog, LogReading
 from slots.status import HELD, MOVES, ContainerStatus, SlotStatus
 from slots.uptime import Uptime
 
@@ -17,8 +18,10 @@ __all__ = [
     "Deployment",
     "Finding",
     "ImageSwitch",
+    "KeptLog",
     "Lease",
     "LeaseWait",
+    "LogReading",
     "PlatformImage",
     "Pool",
     "Prepull",

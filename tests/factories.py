@@ -3,12 +3,14 @@
 from datetime import timedelta
 
 import factory
+from django.utils import timezone
 from factory.django import DjangoModelFactory
 
 from bots.models import Bot, Client
 from bots.status import Platform
 from queues.models import QueueEntry
 from slots.deployment import Deployment
+from slots.logs import KeptLog, LogSource, LogStatus
 from slots.models import Slot
 from slots.status import SlotStatus
 
@@ -63,3 +65,23 @@ class DeploymentFactory(DjangoModelFactory):
     epoch = factory.SelfAttribute("slot.epoch")
     image = "bot:1"
     server_uuid = factory.SelfAttribute("slot.server_uuid")
+
+
+class KeptLogFactory(DjangoModelFactory):
+    """A log that was kept of a bot's failure in a slot."""
+
+    class Meta:
+        model = KeptLog
+
+    slot = factory.SubFactory(SlotFactory)
+    slot_name = factory.SelfAttribute("slot.name")
+    bot = factory.SubFactory(BotFactory)
+    epoch = 1
+    source = LogSource.CONTAINER
+    coolify_uuid = factory.SelfAttribute("slot.coolify_uuid")
+    failure_cause = "reported_by_bot"
+    status = LogStatus.KEPT
+    text = "2026-11-16T09:30:59.120Z joined\nexited"
+    lines = 2
+    deadline = factory.LazyFunction(lambda: timezone.now() + timedelta(minutes=10))
+    ended_at = factory.LazyFunction(timezone.now)

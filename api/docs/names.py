@@ -8,6 +8,8 @@ _NAMES = {
     "BotInDetail": "BotWithPlace",
     "WaitingForOut": "WaitingFor",
     "EventOut": "BotEvent",
+    "LogOut": "Log",
+    "LogLineOut": "LogLine",
     "PoolOut": "Pool",
     "PressureOut": "Pressure",
     "SlotOut": "Slot",

@@ -87,6 +87,7 @@ HISTORIES = (
         with_it=(
             "DELETE FROM bots_botevent USING doomed WHERE bot_id = doomed.id",
             "DELETE FROM bots_requestname USING doomed WHERE bot_id = doomed.id",
+            "DELETE FROM slots_keptlog USING doomed WHERE bot_id = doomed.id",
             """DELETE FROM bots_webhookdelivery USING doomed, bots_webhook
                 WHERE bots_webhook.bot_id = doomed.id AND webhook_id = bots_webhook.id""",
             "DELETE FROM bots_webhook USING doomed WHERE bot_id = doomed.id",
@@ -114,6 +115,21 @@ HISTORIES = (
         table="slots_deployment",
         old=f"""ended_at < least(clock_timestamp() - %(keep)s, {_counted("deployments")})
             AND NOT pulling AND NOT {_BOT_IS_ACTIVE}""",
+    ),
+    History(
+        name="logs",
+        keep="KEEP_LOGS",
+        table="slots_keptlog",
+        old="created_at < clock_timestamp() - %(keep)s",
+    ),
+    History(
+        # Of pages that followed a container.
+        name="log readings",
+        keep="KEEP_LOGS",
+        table="slots_logreading",
+        key="slot_id",
+        old="""coalesce(asked_at, '-infinity') < clock_timestamp()
+            - least(%(keep)s, interval '1 hour')""",
     ),
     History(
         name="findings",

@@ -155,7 +155,7 @@ class Governor:
                     call.name,
                     error.kind if error else None,
                     str(error) if error else None,
-                    _is_alive(outcome),
+                    _is_alive(call, outcome),
                     permit.is_probe,
                     _pause(outcome),
                     settings.COOLIFY_RATE_LIMIT,
@@ -193,10 +193,11 @@ def _is_news(outcome: Outcome, permit: Permit) -> bool:
     )
 
 
-def _is_alive(outcome: Outcome) -> bool | None:
+def _is_alive(call: Call, outcome: Outcome) -> bool | None:
     """Return whether Coolify itself answered, even to refuse; None if the answer proves nothing."""
     if isinstance(outcome.error, Unreachable | Unavailable):
-        return False
+        # Coolify reads a log over SSH: that it fails or is slow says something of one server only.
+        return None if call.name == "logs" else False
     return None if isinstance(outcome.error, MalformedAnswer) else True
 
 

@@ -22,6 +22,7 @@ from coolify.client.bodies import (
     without_unknown_fields,
 )
 from coolify.client.calls import Call, CallClass, Gate
+from coolify.client.deployment_log import log_of
 from coolify.client.errors import (
     CoolifyError,
     MalformedAnswer,
@@ -293,14 +294,27 @@ class Coolify:
         query = {"docker_cleanup": "false"}
         self._do("stop", "POST", f"{application_path(uuid)}/stop", query=query)
 
-    def logs(self, uuid: str, *, lines: int = 100, timeout: float = LOGS_TIMEOUT) -> str:
-        """Slow. Raises NotRunning if no container is running."""
+    def logs(
+        self,
+        uuid: str,
+        *,
+        lines: int = 100,
+        timeout: float = LOGS_TIMEOUT,
+        with_times: bool = False,
+        spare: bool = False,
+    ) -> str:
+        """Slow. Raises NotRunning if no container is running.
+
+        `spare`: only from what other calls leave of the budget.
+        """
+        times = {"show_timestamps": "true"} if with_times else {}
         try:
             answer = self._read(
                 "logs",
                 f"{application_path(uuid)}/logs",
-                query={"lines": lines},
+                query={"lines": lines, **times},
                 timeout=timeout,
+                spare=spare,
             )
         except Refused as error:
             if "not running" in error.message:
@@ -329,6 +343,12 @@ class Coolify:
     def deployment(self, uuid: str) -> Deployment:
         answer = self._read("deployment", f"/deployments/{segment(uuid)}")
         return parse_object(answer.data, Deployment.parse, what="a deployment")
+
+    def deployment_log(self, uuid: str, *, timeout: float = DEFAULT_TIMEOUT) -> str | None:
+        """From what other calls leave of the budget. None if the token lacks `read:sensitive`."""
+        path = f"/deployments/{segment(uuid)}"
+        answer = self._read("deployment", path, timeout=timeout, spare=True)
+        return parse_object(answer.data, log_of, what="a deployment")
 
     def application_deployments(
         self, uuid: str, *, skip: int = 0, take: int = 10
@@ -367,8 +387,10 @@ class Coolify:
         timeout: float | None = None,
         as_text: bool = False,
         observing: bool = False,
+        spare: bool = False,
     ) -> Answer:
-        call = Call(name, CallClass.OBSERVE if observing else CallClass.WATCH, "GET", path)
+        usual = CallClass.OBSERVE if observing else CallClass.WATCH
+        call = Call(name, CallClass.TEXT if spare else usual, "GET", path)
         return self._transport.send(call, query=query, timeout=timeout, as_text=as_text)
 
     def _do(

@@ -26,3 +26,9 @@ def timestamp(moment: float | None) -> str | None:
     if moment is None:
         return None
     return datetime.fromtimestamp(moment, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
+
+
+def docker_time(moment: float) -> str:
+    """As `docker logs --timestamps` writes it."""
+    at = datetime.fromtimestamp(moment, tz=UTC)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%f000Z")

@@ -17,6 +17,7 @@ from core.permissions import VIEW
 from dashboard.bots.timeline import SHOWN, story_of
 from dashboard.bots.waterfall import waterfall_of
 from dashboard.live import estimates, live_page, version_of
+from dashboard.logs.kept import logs_of_bot, shown, why_no_log
 from dashboard.permissions import needs
 from pool.waiting.measurements import typical_steps
 from pool.waiting.reasons import why_waiting
@@ -32,18 +33,20 @@ def bot(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(Bot, pk=pk)
     events = BotEvent.objects.filter(bot=found).order_by("pk")[:SHOWN]
     deployments = Deployment.objects.filter(bot=found).order_by("pk")[:SHOWN]
-    slot = Slot.objects.filter(assigned_bot=found)
+    slot, logs = Slot.objects.filter(assigned_bot=found), logs_of_bot(found)
 
     def live() -> dict[str, Any]:
-        shown, starts = list(events), list(deployments)
+        moves, starts = list(events), list(deployments)
         return {
             "bot": found,
             "slot": slot.first(),
-            "steps": story_of(shown, starts, list(_transitions(found))),
+            "steps": story_of(moves, starts, list(_transitions(found))),
             "waterfall": waterfall_of(
-                found, shown, starts, typical=_typical(found.platform), now=database_now()
+                found, moves, starts, typical=_typical(found.platform), now=database_now()
             ),
             "config": masked_text(found.config),
+            "logs": shown(logs),
+            "no_log": why_no_log(found),
             "waiting": waiting_for(found),
             "reasons": why_waiting(found) if found.status == BotStatus.QUEUED else [],
         }
@@ -56,6 +59,7 @@ def bot(request: HttpRequest, pk: int) -> HttpResponse:
             events,
             deployments,
             slot,
+            logs,
             _transitions(found),
             *_what_it_waits_for(found),
         ),

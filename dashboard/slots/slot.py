@@ -4,13 +4,14 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_safe
 
-from coolify.client.errors import CoolifyError, NotRunning
+from coolify.client.errors import CoolifyError
 from coolify.shared import shared_coolify
 from core.permissions import VIEW
 from dashboard.live import estimates, live_page, version_of
+from dashboard.logs.kept import earlier_logs_of_slot, logs_of_slot, shown
 from dashboard.permissions import needs
 from dashboard.slots.state_machine import state_machine
 from pool.waiting.slot_waits import slot_outlook
@@ -20,7 +21,6 @@ from slots.models import Lease, Slot, SlotTransition
 from slots.status import SlotStatus
 
 SHOWN = 30
-LOG_LINES = 200
 
 
 @require_safe
@@ -29,6 +29,7 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
     found = get_object_or_404(Slot.objects.select_related("assigned_bot"), name=name)
     history = SlotTransition.objects.filter(slot=found).order_by("-pk")[:SHOWN]
     deployments = Deployment.objects.filter(slot=found).order_by("-pk")[:SHOWN]
+    logs, earlier = logs_of_slot(found), earlier_logs_of_slot(found)
     lease = Lease.objects.filter(key=f"slot:{found.pk}").exclude(holder="")
 
     def live() -> dict[str, Any]:
@@ -41,6 +42,8 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
             "states": state_machine(found.status),
             "history": history,
             "deployments": deployments,
+            "logs": shown(logs),
+            "earlier_logs": earlier,
             "lease": lease.first(),
         }
 
@@ -48,7 +51,13 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
         request,
         template="slots/slot.html",
         version=version_of(
-            Slot.objects.filter(pk=found.pk), history, deployments, lease, *_line(found)
+            Slot.objects.filter(pk=found.pk),
+            history,
+            deployments,
+            logs,
+            earlier,
+            lease,
+            *_line(found),
         ),
         live=live,
         frame=lambda: {"slot": found},
@@ -62,24 +71,6 @@ def _line(slot: Slot) -> list[Any]:
     if slot.status != SlotStatus.DEPLOYING:
         return [estimates()]
     return [Deployment.objects.filter(status__in=WAITING).order_by("pk"), estimates()]
-
-
-@require_safe
-@needs(VIEW)
-def container_log(request: HttpRequest, name: str) -> HttpResponse:
-    """Read on request only: it is slow for Coolify and costs a call of the budget."""
-    found = get_object_or_404(Slot, name=name)
-    log, problem = "", ""
-    if not found.coolify_uuid:
-        problem = "The slot has no application in Coolify yet."
-    else:
-        try:
-            log = shared_coolify().logs(found.coolify_uuid, lines=LOG_LINES)
-        except NotRunning:
-            problem = "No container is running, so there is no log."
-        except CoolifyError as error:
-            problem = f"Coolify did not give the log: {error}"
-    return render(request, "slots/log.html", {"slot": found, "log": log, "problem": problem})
 
 
 @require_safe

@@ -6,7 +6,8 @@ This is all that can happen to a slot on its own:
     stopping    cancel deployments, stop, confirm that the container is gone     (stop.py)
     error       cancel what Coolify may still start, pause, stop: a few times    (stop.py)
     idle        stop a container that still calls, if Docker says that it runs   (containers/)
-    any         write the description that Coolify shows                         (descriptions.py)
+    any         write the description that Coolify shows, keep a deployment's log (descriptions.py,
+                logs/)
 
 A worker runs it under the slot's lease: when the slot is woken, and when the last step asked to.
 """
@@ -25,6 +26,7 @@ from core.leases import IS_HELD, HeldLease, Lease, LeaseLost
 from pool.controller.containers.gone import check_idle
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.descriptions import describe
+from pool.controller.logs.keep import keep_deployment_log
 from pool.controller.observe import last_observation
 from pool.controller.places import line_up
 from pool.controller.start import deploy
@@ -78,9 +80,9 @@ def advance(context: SlotContext) -> timedelta | None:
             step = None
     if step == AT_ONCE:
         return AT_ONCE
-    # Starts and stops first: a description is written only once there is nothing else to do.
-    text = describe(context)
-    return min((each for each in (step, text) if each is not None), default=None)
+    # Starts and stops first: these are done only once there is nothing else to do.
+    later = (step, describe(context), keep_deployment_log(context))
+    return min((each for each in later if each is not None), default=None)
 
 
 def sweep_slots() -> list[int]:

@@ -20,6 +20,7 @@ from pool.controller.belief.answers import require_gone, require_no_deployment
 from pool.controller.containers.gone import UP, is_gone, still_runs
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.images import note_coolify_end
+from pool.controller.logs.keep import keep_container_log, keep_deployment_log
 from pool.controller.places import line_up
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error, recover_slot, recovers_at
 from slots.deployment import Deployment
@@ -42,6 +43,7 @@ def stop(context: SlotContext) -> timedelta | None:
     try:
         gone = _bring_down(context)
         if gone and slot.recreate:
+            keep_deployment_log(context)
             _delete_application(context)
     except CoolifyError as error:
         return _try_again_later(slot, error)
@@ -78,7 +80,7 @@ def recover(context: SlotContext) -> timedelta | None:
 
 def _quarantine(context: SlotContext) -> timedelta | None:
     """Cancel what Coolify may still start for a slot in `error`: no container comes up late, and
-    another deployment may pull its image."""
+    another deployment may pull its image. Then keep its log, while it is not stopped yet."""
     slot = context.slot
     if (left := _time_until_next_try(slot)) > timedelta():
         return left
@@ -89,7 +91,7 @@ def _quarantine(context: SlotContext) -> timedelta | None:
             pass  # the application is gone: recovery handles that
         except CoolifyError as error:
             return _try_again_later(slot, error)
-    return None
+    return keep_container_log(context, last_chance=False)
 
 
 def _time_until_next_try(slot: Slot) -> timedelta:
@@ -136,6 +138,7 @@ def _stop_container(context: SlotContext) -> bool:
         _withdraw_stop(slot)
         return False
     if slot.stop_asked_at is None:
+        keep_container_log(context, last_chance=True)
         _ask_to_stop(context)
         return False
     if is_gone(context):

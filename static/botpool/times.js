@@ -7,6 +7,7 @@
   const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" };
   const today = new Intl.DateTimeFormat("en-GB", CLOCK);
   const thisYear = new Intl.DateTimeFormat("en-GB", { ...CLOCK, day: "numeric", month: "short" });
+  const second = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
   const anyDay = new Intl.DateTimeFormat("en-GB", {
     ...CLOCK, day: "numeric", month: "short", year: "numeric",
   });
@@ -34,6 +35,7 @@
     until: (moment, seconds) => (seconds < 0 ? `in ${inWords(-seconds)}` : "now"),
     at: (moment, seconds) => (seconds < 0 ? `in ${inWords(-seconds)}` : `at ${clock(moment)}`),
     clock: (moment) => clock(moment),
+    second: (moment) => second.format(moment),
   };
 
   function onHover(time, moment) {

@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any
 
 from coolify.simulator.bots.bot_api import BotApi, Reply
+from coolify.simulator.bots.log_lines import STEPS as STEP_LINES
+from coolify.simulator.bots.log_lines import TROUBLES, boot_lines, heartbeat_line
 from coolify.simulator.bots.plans import EXTERNAL, make_plan
 from coolify.simulator.scheduler import Scheduler
 from coolify.simulator.world.containers import Containers
@@ -49,7 +51,7 @@ class Bots:
             self._make_plan(container, config=data.get("config"))
             if container.plan["name"] == EXTERNAL:
                 container.step_due = None  # nothing is due, so it never wakes
-        self._containers.write_log(container, f"starting as bot {container.bot_id}")
+        self._containers.write_log(container, *boot_lines(container))
         self._schedule(container)
 
     def resume(self) -> None:
@@ -131,6 +133,7 @@ class Bots:
 
     def _misbehave(self, container: Container, action: str) -> None:
         container.trouble_due = None
+        self._containers.write_log(container, *TROUBLES.get(action, "").splitlines())
         if action == "UNREADABLE":
             self._containers.exit(container, code=1, reason="BOT_DATA missing or unreadable")
         elif action == "crash":
@@ -144,6 +147,7 @@ class Bots:
 
     def _note_heartbeat(self, container: Container, reply: Reply) -> None:
         self._plan_heartbeat(container)
+        self._containers.write_log(container, heartbeat_line(container, status=reply.status))
         if reply.should_leave:
             self._leave(container)
 
@@ -156,7 +160,7 @@ class Bots:
 
     def _note_step(self, container: Container, action: str, reply: Reply) -> None:
         container.attempts = 0
-        self._containers.write_log(container, f"{action}: {reply.status}")
+        self._containers.write_log(container, f"{STEP_LINES[action]} ({action}: {reply.status})")
         if action == "FETCH":
             self._note_config(container, reply)
             return

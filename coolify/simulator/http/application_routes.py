@@ -105,8 +105,10 @@ class ApplicationRoutes:
         running = self._world.containers_of(application.uuid)
         if not running:
             raise refusal(400, "Application is not running.")
-        logs = "\n".join(running[-1].log[-lines:] if lines else [])
-        return self._late(ok({"logs": logs}), "logs_seconds")
+        shown = running[-1].log[-lines:] if lines else []
+        if request.query.get("show_timestamps") not in ("true", "1"):
+            shown = [line.partition(" ")[2] for line in shown]
+        return self._late(ok({"logs": "\n".join(shown)}), "logs_seconds")
 
     def _late(self, answer: Answer, setting: str) -> Answer:
         answer.delay = self._world.clock.real_seconds(getattr(self._world.settings, setting))

@@ -1,5 +1,6 @@
 """Routes for deployments: list, read, cancel, and `POST /deploy`."""
 
+import json
 from typing import Any
 
 from coolify.simulator.clock import timestamp
@@ -143,4 +144,5 @@ def as_json(deployment: Deployment, *, link: str, with_log: bool) -> dict[str, A
         "updated_at": timestamp(deployment.updated_at),
         "finished_at": timestamp(deployment.finished_at),
     }
-    return {**shown, "logs": "\n".join(deployment.log)} if with_log else shown
+    # Coolify keeps the log as text and does not parse it.
+    return {**shown, "logs": json.dumps(deployment.log)} if with_log else shown

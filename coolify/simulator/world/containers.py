@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from coolify.simulator.clock import docker_time
 from coolify.simulator.scheduler import Scheduler
 from coolify.simulator.world.rows import Application, Container, Job
 from coolify.simulator.world.world import World
@@ -94,8 +95,9 @@ class Containers:
         )
         self.write_log(container, f"exited with {code}: {reason}")
 
-    def write_log(self, container: Container, line: str) -> None:
-        container.log.append(line)
+    def write_log(self, container: Container, *lines: str) -> None:
+        at = docker_time(self._world.clock.now())
+        container.log += [f"{at} {line}" for line in lines]
         del container.log[:-LOG_LINES_KEPT]
 
     def seconds_to_stop(self, container: Container) -> float:

@@ -1,5 +1,6 @@
 """Deployments: their queues and their steps."""
 
+from coolify.simulator.clock import docker_time
 from coolify.simulator.world.containers import Containers
 from coolify.simulator.world.faults import Faults
 from coolify.simulator.world.images import Images
@@ -131,7 +132,7 @@ class Deployments:
             self.fail(deployment, why=why)
 
     def _end(self, deployment: Deployment, *, status: str, why: str) -> None:
-        deployment.log.append(why)
+        self._write(deployment, why, kind="stdout" if status == "finished" else "stderr")
         deployment.finished_at = self._world.clock.now()
         self._world.active.pop(deployment.uuid, None)
         self._set_status(deployment, status)
@@ -140,6 +141,21 @@ class Deployments:
             self._images.abandon(job)
             self._jobs.drop(job)
         self._dispatch_waiting()
+
+    def _write(
+        self, deployment: Deployment, output: str, *, kind: str = "stdout", hidden: bool = False
+    ) -> None:
+        deployment.log.append(
+            {
+                "command": None,
+                "output": output,
+                "type": kind,
+                "timestamp": docker_time(self._world.clock.now()),
+                "hidden": hidden,
+                "batch": 1,
+                "order": len(deployment.log) + 1,
+            }
+        )
 
     def _set_status(self, deployment: Deployment, status: str) -> None:
         deployment.status = status
@@ -170,6 +186,10 @@ class Deployments:
             return self._fail_job(deployment, why="The .env file is too long.")
         pull = self._images.begin_pull(application=application, deployment=deployment)
         job.pull_id = pull.id
+        name, server = deployment.application_name, deployment.server_name
+        self._write(deployment, f"Starting deployment of {name} to {server}.")
+        self._write(deployment, f"tee .env {job.environment}", hidden=True)
+        self._write(deployment, f"Pulling latest image ({pull.image}) from the registry.")
         return ("pulled", self._images.seconds_for(pull))
 
     def _pulled(self, job: Job) -> Following:
@@ -177,8 +197,15 @@ class Deployments:
         pull = self._world.pulls[job.pull_id or 0]
         where = {"application": job.application_uuid, "server": deployment.server_uuid}
         if not self._images.end_pull(pull):
+            unknown = f"manifest for {pull.image} not found: manifest unknown"
+            self._write(deployment, f"Error response from daemon: {unknown}", kind="stderr")
             return self._fail_job(deployment, why=f"Pulling {pull.image} failed.")
+        self._write(
+            deployment, f"Status: Image is up to date for {pull.image}\nStarting container."
+        )
         if self._faults.strikes("deployment_fails", **where):
+            limit = "Error response from daemon: failed to create task: no space left on device"
+            self._write(deployment, limit, kind="stderr")
             return self._fail_job(deployment, why="docker compose up failed.")
         return ("up", self._world.settings.start_seconds)
 

@@ -131,7 +131,8 @@ class Deployment:
     restart_only: bool = False
     stuck: bool = False
     finished_at: float | None = None
-    log: list[str] = field(default_factory=list)
+    # As in Coolify: output, type, timestamp, hidden.
+    log: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def active(self) -> bool:

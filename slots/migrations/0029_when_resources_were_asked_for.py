@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("slots", "0027_crash_loop")]
+    dependencies = [("slots", "0028_images_and_prepulls")]
 
     operations = [
         migrations.AddField(

@@ -1,0 +1,1 @@
+"""Pages with logs: those kept of failures, and that of a running container."""
