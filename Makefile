@@ -53,6 +53,7 @@ lint: .venv/.installed-dev ## check format, lint, types, imports, migrations and
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file clients/python/pyproject.toml clients/python/src
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	@$(BIN)/python ops/audit.py
