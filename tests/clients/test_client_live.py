@@ -174,7 +174,7 @@ def test_the_pool_and_its_servers_are_read(live_server, botpool, settings):
     operator = create_api_key(name="ops", role="operator")
     with Botpool(live_server.url, operator) as operators:
         assert [each.uuid for each in operators.list_servers()] == ["a", "b"]
-        begins = datetime.now(UTC) + timedelta(days=1)
+        begins = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
         server = operators.plan_maintenance(
             "a", reason="Kernel", begins=begins, ends=begins + timedelta(hours=1)
         )
