@@ -15,9 +15,12 @@ class CannotBeWritten(ValueError):
 
 
 class EnvFile:
-    def __init__(self, path: Path) -> None:
+    """`example`: whose lines a new file begins with."""
+
+    def __init__(self, path: Path, *, example: Path | None = None) -> None:
         self.path = path.resolve()  # a link stays a link
-        self.lines = self.path.read_text().splitlines() if self.path.exists() else []
+        begins = self.path if self.path.exists() else example
+        self.lines = begins.read_text().splitlines() if begins and begins.exists() else []
         self.values = read_file(self.path)
 
     def set(self, name: str, value: str) -> None:

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -148,7 +149,7 @@ def test_what_is_wrong_is_said_and_nothing_written(known, file, monkeypatch, nam
     for each, right in {**known, name: value}.items():
         monkeypatch.setenv(each, right)
     with pytest.raises(CommandError, match=r"is as it was\.") as caught:
-        call_command("setup", "--no-input", stdout=open(os.devnull, "w"))  # noqa: SIM115
+        call_command("setup", "--no-input", stdout=StringIO())
     assert says in str(caught.value)
     assert "9|wrong" not in str(caught.value)
     assert not file.exists()
@@ -167,7 +168,7 @@ def test_a_wrong_answer_is_asked_for_again(known, file, monkeypatch, capsys):
         ("Teams", ""),
     )
     said = run(capsys)
-    assert "FAULT  COOLIFY_API_TOKEN" in said
+    assert "FAULT  Coolify does not accept the token" in said
     assert "'3' is not a number from 1 to 2" in said
     assert written(file)["COOLIFY_SERVER_UUID"] == "one,two"
 
@@ -193,7 +194,7 @@ def test_an_early_end_leaves_the_file_as_it_was(simulator, file, monkeypatch, en
     file.write_text("# mine\nLOG_LEVEL=DEBUG\n")
     Terminal(monkeypatch, ("address", simulator.url), ("token", end))
     with pytest.raises((SystemExit, CommandError)):
-        call_command("setup", stdout=open(os.devnull, "w"))  # noqa: SIM115
+        call_command("setup", stdout=StringIO())
     assert file.read_text() == "# mine\nLOG_LEVEL=DEBUG\n"
 
 
@@ -205,6 +206,18 @@ def test_an_answer_that_the_environment_hides_is_named(known, file, monkeypatch,
     monkeypatch.setenv("MAX_POOL_SIZE_GOOGLE_MEET", "0")
     Terminal(monkeypatch, ("reach Botpool", PUBLIC))
     assert "BOTPOOL_PUBLIC_URL is also set in the environment, which wins" in run(capsys)
+
+
+def test_a_new_file_keeps_the_words_of_the_example(known, file, monkeypatch, capsys):
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    run(capsys, "--no-input")
+    lines = file.read_text().splitlines()
+    assert (
+        "# Images with their tags. For a platform without bots, set its size to 0 instead." in lines
+    )
+    assert f"BOT_IMAGE_ZOOM={IMAGE}" in lines
+    assert len(lines) == len((ROOT / ".env.example").read_text().splitlines())
 
 
 # --- The file -----------------------------------------------------------------------------------

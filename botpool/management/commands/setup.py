@@ -42,7 +42,7 @@ class Command(BaseCommand):
         asks = not options["no_input"]
         console = Console(say=self.stdout.write, ask=input if asks else None, ask_secretly=getpass)
         try:
-            file = EnvFile(path)
+            file = EnvFile(path, example=BASE_DIR / ".env.example")
             answers = Answers(file, os.environ, console)
             ask_everything(answers)
             fault = save(answers, file)
