@@ -5,11 +5,11 @@ BIN := .venv/bin
 JOBS ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test programs screenshots lint format bench image-test chaos mutants requirements clean
+.PHONY: help run test programs screenshots lint format bench image-test typescript-test setup chaos mutants requirements clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Botpool needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -27,6 +27,9 @@ $(BIN)/python:
 
 run: .venv/.installed ## start Botpool with its own PostgreSQL and a simulated Coolify
 	@$(BIN)/python manage.py up
+
+setup: .venv/.installed ## ask for what a real Coolify needs, test it, and write .env
+	@$(BIN)/python manage.py setup
 
 # In parallel, each process with its own PostgreSQL: most tests spend their time waiting.
 test: .venv/.installed-dev programs ## run the whole test suite; ARGS="-k queue" for some of it
@@ -53,6 +56,7 @@ lint: .venv/.installed-dev ## check format, lint, types, imports, migrations and
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file clients/python/pyproject.toml clients/python/src
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	@$(BIN)/python ops/audit.py
@@ -67,6 +71,10 @@ bench: .venv/.installed-dev ## run the benchmarks, each against a reference; ARG
 
 image-test: .venv/.installed-dev ## build the image with buildah and run every process from it (as root)
 	@$(BIN)/python -m tests.image
+
+typescript-test: .venv/.installed ## generate the TypeScript client and check its example (node, npm)
+	@$(BIN)/python manage.py export_openapi_schema --api api.application.api --output clients/typescript/openapi.json
+	cd clients/typescript && npm install --no-package-lock --no-audit --no-fund --silent && npm run generate && npm run check
 
 SEED ?= 1
 MINUTES ?= 5

@@ -8,6 +8,9 @@ from typing import Any
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 
+from core import environment
+
+environment.load_file()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "botpool.settings")
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]

@@ -9,12 +9,45 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from dotenv import dotenv_values
 from environs import Env
 
 T = TypeVar("T")
 
 env = Env()
 BASE_DIR = Path(__file__).resolve().parent.parent
+_from_file: set[str] = set()
+
+
+def file_path() -> Path | None:
+    """`.env` beside manage.py, or what BOTPOOL_ENV_FILE names; None if that is empty."""
+    named = os.environ.get("BOTPOOL_ENV_FILE")
+    if named is None:
+        return BASE_DIR / ".env"
+    return Path(named).expanduser().resolve() if named.strip() else None
+
+
+def load_file() -> None:
+    """Set the variables of the file that are not set: the environment wins."""
+    path = file_path()
+    for name, value in (read_file(path) if path else {}).items():
+        if name not in os.environ:
+            os.environ[name] = value
+            _from_file.add(name)
+
+
+def read_file(path: Path) -> dict[str, str]:
+    """What the file sets. An empty value sets nothing."""
+    try:
+        found = dotenv_values(path) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SystemExit(f"botpool: {path} cannot be read: {reason}") from None
+    return {name: value for name, value in found.items() if value}
+
+
+def is_set_by_shell(name: str) -> bool:
+    return name in os.environ and name not in _from_file
 
 
 class WrongValue(SystemExit):

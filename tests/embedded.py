@@ -19,6 +19,7 @@ _data_dir.chmod(0o755)  # when started as root, PostgreSQL runs as a different u
 for _name in [name for name in os.environ if name.startswith(("COOLIFY_", "BOT_IMAGE_", "MAX_"))]:
     del os.environ[_name]
 os.environ.pop("DATABASE_URL", None)
+os.environ["BOTPOOL_ENV_FILE"] = ""  # not the one of the developer
 os.environ["BOTPOOL_DATA_DIR"] = str(_data_dir)
 # Many tests are one long transaction, and a busy machine may pause in it.
 os.environ["IDLE_TRANSACTION_LIMIT"] = "60000"

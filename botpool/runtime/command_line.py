@@ -21,6 +21,7 @@ WITHOUT_DATABASE = {
     "coolify_simulator",
     "help",
     "runserver",
+    "setup",
     "test",
     "up",
     "version",
@@ -32,7 +33,9 @@ WITHOUT_DATABASE = {
 
 def main(argv: list[str]) -> None:
     command = argv[1] if len(argv) > 1 else ""
-    if command != "up":  # it chooses its own
+    if command != "setup":  # it mends the file
+        env.load_file()
+    if command not in ("setup", "up"):  # these choose their own
         adopt_environment(env.data_dir())
 
     from django.conf import settings

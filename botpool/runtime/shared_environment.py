@@ -37,7 +37,7 @@ def environment_shared(data_dir: Path, chosen: dict[str, str]) -> Iterator[None]
 
 
 def adopt_environment(data_dir: Path) -> None:
-    """Take variables that are not set here from the `up` on this directory and database."""
+    """Take variables that the shell does not set from the `up` on this directory and database."""
     try:
         found = json.loads((data_dir / FILE).read_text())
         is_stale = is_free(data_dir / LOCK)
@@ -45,10 +45,10 @@ def adopt_environment(data_dir: Path) -> None:
         return
     if is_stale or found["database"] != _database():
         return
-    another_coolify = "COOLIFY_API_URL" in os.environ
+    another_coolify = env.is_set_by_shell("COOLIFY_API_URL")
     for name, value in found["environment"].items():
-        if not (another_coolify and name.startswith("COOLIFY_")):
-            os.environ.setdefault(name, value)
+        if not ((another_coolify and name.startswith("COOLIFY_")) or env.is_set_by_shell(name)):
+            os.environ[name] = value
 
 
 def _database() -> str:

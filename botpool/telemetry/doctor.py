@@ -70,7 +70,7 @@ def examine(coolify: Coolify) -> Iterator[Diagnosis]:
     allow_access()  # an operator asks: what Coolify refused before is tried again
     yield (reachable := _coolify(coolify))
     if reachable.healthy is not False:
-        yield from _abilities(coolify)
+        yield from abilities(coolify)
         yield from _places(coolify)
         yield _belief(coolify)
         yield _limits()
@@ -227,7 +227,8 @@ def _coolify(coolify: Coolify) -> Diagnosis:
     return about_version(version)
 
 
-def _abilities(coolify: Coolify) -> Iterator[Diagnosis]:
+def abilities(coolify: Coolify) -> Iterator[Diagnosis]:
+    """Check what the token may do, with calls that change nothing."""
     calls: dict[str, Callable[[], object]] = {
         "read": coolify.applications,
         "write": lambda: coolify.set_envs(NO_APPLICATION, {"BOTPOOL": "doctor"}),

@@ -137,9 +137,11 @@ def as_waiters(entries: QuerySet[QueueEntry]) -> list[Waiter]:
 
 
 def _firsts_of_each(platform: str, count: int) -> list[Waiter]:
-    """The first so many of each client, by turn."""
+    """The first so many of each client, by turn. Two queries, however many clients wait."""
     line = waiting(platform)
     of_client = Client.objects.filter(Exists(line.order_by().filter(lane=OuterRef("pk"))))
     lanes = [0, *of_client.values_list("pk", flat=True)]
-    firsts = [each for lane in lanes for each in as_waiters(line.filter(lane=lane)[:count])]
+    # A part for each client, which reads the beginning of its line in the index and no more.
+    first, *others = (line.filter(lane=lane)[:count] for lane in lanes)
+    firsts = as_waiters(first.union(*others, all=True))
     return sorted(firsts, key=lambda each: (each.turn, each.entry_id))

@@ -111,6 +111,17 @@ def test_a_newcomer_of_a_client_that_holds_less_takes_the_free_slot(settings, cl
     assert statuses(flood, again, newcomer) == ["QUEUED", "QUEUED", "DEPLOYING"]
 
 
+def test_the_number_of_queries_does_not_grow_with_the_clients(
+    settings, clients, django_assert_max_num_queries
+):
+    pool_of(settings, 0)
+    more = [Client.objects.create(name=f"client {n}").pk for n in range(20)]
+    waiters = [ask(client_id=each) for each in [*clients, *more] for _ in range(2)]
+    with django_assert_max_num_queries(6):
+        front = first_in_line("google-meet", 4)
+    assert front == [bot.pk for bot in waiters[:8:2]]
+
+
 def test_one_client_keeps_the_order_of_turns(settings, clients):
     pool_of(settings, 1)
     running = ask(client_id=clients[0])

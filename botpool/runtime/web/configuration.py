@@ -8,6 +8,9 @@ clients are connected.
 import os
 import resource
 
+from core import environment
+
+environment.load_file()
 bind = os.environ.get("WEB_BIND", "0.0.0.0:8000")
 workers = int(os.environ.get("WEB_PROCESSES", "2"))
 worker_class = "botpool.runtime.web.worker.PatientWorker"

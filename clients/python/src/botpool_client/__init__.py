@@ -1,0 +1,92 @@
+"""A client for Botpool: `Botpool` (sync) and `AsyncBotpool` (async), with the same methods.
+
+What the calls are is in `operations`, when they are repeated in `requests`; the two clients only
+send and wait.
+"""
+
+from botpool_client.clients import AsyncBotpool, Botpool
+from botpool_client.errors import (
+    ApiError,
+    BotEnded,
+    BotpoolError,
+    Conflict,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    OverQuota,
+    RateLimited,
+    ServerError,
+    UnexpectedAnswer,
+    Unreachable,
+    WaitTimeout,
+)
+from botpool_client.requests import Retries
+from botpool_client.results import (
+    TERMINAL,
+    Bot,
+    BotEvent,
+    BotPage,
+    BotStatus,
+    EventPage,
+    PlacedBot,
+    Platform,
+    Pool,
+    PoolOfPlatform,
+    Pressure,
+    PressureOfPlatform,
+    Queue,
+    Server,
+    ServerImage,
+    ServerMaintenance,
+    ServerOrder,
+    Slot,
+    SlotCounts,
+    Waiter,
+    WaitingFor,
+)
+from botpool_client.version import __version__
+from botpool_client.webhooks import InvalidWebhook, StatusChange, verify_webhook
+
+__all__ = [
+    "TERMINAL",
+    "ApiError",
+    "AsyncBotpool",
+    "Bot",
+    "BotEnded",
+    "BotEvent",
+    "BotPage",
+    "BotStatus",
+    "Botpool",
+    "BotpoolError",
+    "Conflict",
+    "EventPage",
+    "InvalidRequest",
+    "InvalidWebhook",
+    "NotAllowed",
+    "NotFound",
+    "OverQuota",
+    "PlacedBot",
+    "Platform",
+    "Pool",
+    "PoolOfPlatform",
+    "Pressure",
+    "PressureOfPlatform",
+    "Queue",
+    "RateLimited",
+    "Retries",
+    "Server",
+    "ServerError",
+    "ServerImage",
+    "ServerMaintenance",
+    "ServerOrder",
+    "Slot",
+    "SlotCounts",
+    "StatusChange",
+    "UnexpectedAnswer",
+    "Unreachable",
+    "WaitTimeout",
+    "Waiter",
+    "WaitingFor",
+    "__version__",
+    "verify_webhook",
+]
