@@ -86,10 +86,10 @@ def clock(db) -> None:
 def test_no_cold_pulls_overlap_in_weeks_with_nightly_clean_up(clock, settings):
     settings.IMAGE_CLEANUP_TIMES = [timedelta()]
     overlaps = []
-    for seed in range(4):
+    for seed in range(2):
         WarmImage.objects.all().delete()
         overlaps.append(WeekOnRows(seed).run())
-    assert overlaps == [0] * 4
+    assert overlaps == [0] * 2
 
 
 def test_without_the_times_of_the_clean_up_they_do(clock, settings):
