@@ -33,9 +33,12 @@ def start_waits_for(start: Start, around: Surroundings) -> WaitingFor:
 
 def _image(start: Start, around: Surroundings) -> WaitingFor:
     puller, deployment = start.puller, start.deployment
+    rank = f"{ordinal(start.position)} of {start.line_length}"
+    if puller is None and start.is_prepulled:
+        line = f"{rank} to start once {deployment.image} is pulled{_on_server(deployment, around)}"
+        return _in_line(start, around, WaitingCode.IMAGE, line, None)
     if puller is None:
         return _TO_BE_STARTED  # the image is there, or this one will pull it
-    rank = f"{ordinal(start.position)} of {start.line_length}"
     bot = f"bot #{puller.bot_id}" if start.may_name_puller else "another bot"
     pull = f"{bot} has pulled {deployment.image}{_on_server(deployment, around)}"
     expected_at = start.if_ahead(_end_of_pull(puller, around))

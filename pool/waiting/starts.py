@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from coolify.budget.report import BudgetReport, budget_report
 from core.sql import CountOf
+from pool.images.warmth import being_prepulled
 from pool.waiting.measurements import TypicalStart, typical_starts
 from servers.limits import concurrent_deployments
 from servers.models import Server
@@ -32,6 +33,7 @@ class Start:
     puller: Deployment | None
     # False if the puller's bot is of another client, which this one must not learn of.
     may_name_puller: bool = True
+    is_prepulled: bool = False  # its image is pulled beforehand, by no bot
 
     @property
     def next_try_at(self) -> datetime | None:
@@ -51,6 +53,7 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
         line_length=CountOf(_same_line()),
         puller_id=Subquery(_pulls()[:1]),
         client_id=F("bot__client"),
+        is_prepulled=being_prepulled(),
     )
     rows = list(found.order_by("pk"))
     pulls = Deployment.objects.annotate(client_id=F("bot__client"))
@@ -65,6 +68,7 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
             puller=pullers.get(each.puller_id),
             may_name_puller=not settings.TENANT_ISOLATION
             or clients.get(each.puller_id) == each.client_id,
+            is_prepulled=each.is_prepulled,
         )
         for each in rows
     }

@@ -64,6 +64,38 @@ _LYING_STOPS = "tests/pool/controller/test_lying_stops.py"
 
 MUTATIONS = (
     _one(
+        "no bot leads a pull beside a pre-pull",
+        "pool/controller/images.py",
+        ".filter(~Q(being_prepulled()), pk=deployment.pk, image=deployment.image)",
+        ".filter(pk=deployment.pk, image=deployment.image)",
+        "tests/pool/images/test_prepulls.py::"
+        "test_a_bot_and_a_pre_pull_that_begin_at_once_pull_once",
+    ),
+    _one(
+        "no pre-pull begins beside a bot's pull",
+        "pool/images/prepulls.py",
+        "is_pulled = is_pulled_by_bot(prepull.image, prepull.server_uuid) or earlier.exists()",
+        "is_pulled = earlier.exists()",
+        "tests/pool/images/test_prepulls.py::"
+        "test_an_image_that_a_bot_pulls_is_not_pulled_beside_it",
+    ),
+    _one(
+        "an image that could not be pulled is never switched to",
+        "pool/images/rollout.py",
+        "if is_overdue(row) and not failed_prepulls(row).exists():",
+        "if is_overdue(row):",
+        "tests/pool/images/test_rollout.py::"
+        "test_an_image_that_could_not_be_pulled_is_never_switched_to",
+    ),
+    _one(
+        "an earlier process does not overrule a later one",
+        "pool/images/rollout.py",
+        "row.named != image and row.named_at <= STARTED_AT",
+        "row.named != image",
+        "tests/pool/images/test_rollout.py::"
+        "test_an_earlier_process_with_the_old_environment_changes_nothing_back",
+    ),
+    _one(
         "nothing is kept of a refused request",
         "api/application.py",
         "        error_contexts.clear()\n",

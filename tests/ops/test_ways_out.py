@@ -12,8 +12,10 @@ from bots.status import MOVES as BOT_MOVES
 from bots.status import TERMINAL, BotStatus
 from coolify.budget.report import GRANTED, REFUSALS
 from dashboard.actions.registry import ACTIONS
+from pool.images.overview import ImageState
 from servers.health import ServerState
 from slots.deployment import ACTIVE, DeploymentStatus
+from slots.images import OPEN, PrepullStatus
 from slots.status import MOVES as SLOT_MOVES
 from slots.status import SlotStatus
 
@@ -28,6 +30,8 @@ NAMED = {
     "deployment": set(DeploymentStatus.values),
     "calls": {GRANTED, *REFUSALS},
     "server": set(ServerState.values),
+    "image of a platform": set(ImageState.values),
+    "pre-pull": set(PrepullStatus.values),
 }
 # States that are a matter of several fields.
 OTHERS = {
@@ -44,6 +48,7 @@ WELL = {
     ("calls", GRANTED),
     ("webhook endpoint", "enabled"),
     ("server", ServerState.HEALTHY.value),
+    ("image of a platform", ImageState.SETTLED.value),
 }
 
 
@@ -94,6 +99,7 @@ def test_no_state_is_without_a_way_out():
 def test_exactly_the_ended_ones_are_final():
     over = {("bot", status.value) for status in TERMINAL}
     over |= {("deployment", each.value) for each in DeploymentStatus if each not in ACTIVE}
+    over |= {("pre-pull", each.value) for each in PrepullStatus if each not in OPEN}
     assert {row.key for row in rows() if row.by_itself == FINAL} == over
 
 

@@ -254,6 +254,13 @@ def test_logs_need_a_running_application(coolify):
         coolify.logs(create(coolify))
 
 
+def test_the_tags_of_an_image_on_the_server_are_listed(coolify, control):
+    uuid = create(coolify)
+    assert coolify.image_tags(uuid) == []
+    control.warm_image(str(IMAGE))
+    assert coolify.image_tags(uuid) == [IMAGE.tag]
+
+
 def test_an_unreachable_server_is_shown(coolify, control):
     uuid = create(coolify)
     control.set_reachable(False)

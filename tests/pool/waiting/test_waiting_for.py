@@ -13,7 +13,7 @@ from pool.steering import pause_platform
 from pool.waiting.waiting_for import WaitingCode, waiting_for, waiting_for_each
 from pool.waiting.words import length_of, ordinal, time_of
 from servers.models import Server
-from slots.models import Deployment, Watch
+from slots.models import Deployment, Prepull, Watch
 from slots.status import ContainerStatus, SlotStatus
 from tests.factories import BotFactory, DeploymentFactory, SlotFactory
 from tests.queued import ask, leave, pool_of
@@ -153,6 +153,13 @@ def test_a_bot_that_is_not_placed_yet_waits_for_a_slot():
 def leader(**fields):
     more = {"pulling": True, "leader": True, "start_asked_at": now(), **fields}
     return deployment("in_progress", **more)
+
+
+def test_a_start_waits_for_a_pull_beforehand():
+    Prepull.objects.create(image="bot:1", server_uuid="server-1", pulling=True, deadline=now())
+    told = waiting_for(deployment("waiting_for_image").bot)
+    assert told.code == WaitingCode.IMAGE
+    assert told.message == "1st of 1 to start once bot:1 is pulled on server-1."
 
 
 def test_a_bot_waits_for_the_pull_of_its_image():
