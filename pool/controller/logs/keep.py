@@ -1,9 +1,9 @@
 """Keep the logs of failed assignments. Rows are the work queue: see slots.logs.KeptLog.
 
 The container's log has to be read before the container is stopped, so a stop waits for it, for
-LOG_TIMEOUT at most, and does not wait at all if many fail at once or Coolify is slow. It is a single
-read, whose share of the budget leaves the calls that stops need. The log of a deployment stays in
-Coolify and is read from what all other calls leave.
+LOG_TIMEOUT at most, and does not wait at all if many fail at once or Coolify is slow. It is a
+single read, whose share of the budget leaves the calls that stops need. The log of a deployment
+stays in Coolify and is read from what all other calls leave.
 """
 
 import logging
