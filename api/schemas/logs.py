@@ -1,6 +1,7 @@
 """The logs that were kept of a bot's failures."""
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
@@ -8,7 +9,7 @@ from api.schemas.bots import Outgoing
 from bots.status import FailureCause
 from slots.logs import KeptLog, LogSource, LogStatus, NotKept, lines_of
 
-A_LOG = {
+A_LOG: dict[str, Any] = {
     "id": 7,
     "source": "container",
     "status": "kept",

@@ -301,12 +301,8 @@ class Coolify:
         lines: int = 100,
         timeout: float = LOGS_TIMEOUT,
         with_times: bool = False,
-        spare: bool = False,
     ) -> str:
-        """Slow. Raises NotRunning if no container is running.
-
-        `spare`: only from what other calls leave of the budget.
-        """
+        """Slow. Raises NotRunning if no container is running."""
         times = {"show_timestamps": "true"} if with_times else {}
         try:
             answer = self._read(
@@ -314,7 +310,6 @@ class Coolify:
                 f"{application_path(uuid)}/logs",
                 query={"lines": lines, **times},
                 timeout=timeout,
-                spare=spare,
             )
         except Refused as error:
             if "not running" in error.message:

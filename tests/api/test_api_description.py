@@ -11,6 +11,7 @@ CONTRACT = {
     ("get", "/api/v1/bots"),
     ("get", "/api/v1/bots/{id}"),
     ("get", "/api/v1/bots/{id}/events"),
+    ("get", "/api/v1/bots/{id}/logs"),
     ("post", "/api/v1/bots/{id}/cancel"),
     ("get", "/api/v1/pool"),
     ("get", "/api/v1/pool/pressure"),

@@ -499,6 +499,20 @@ MUTATIONS = (
         "tests/core/jobs/test_job_runs.py::"
         "test_a_run_is_held_for_longer_than_its_lease_while_it_goes_on",
     ),
+    Mutation(
+        "a log is read for the bot that held the slot last",
+        (
+            Edit(
+                "pool/controller/logs/keep.py",
+                ", bot=slot.last_bot_id, coolify_uuid=slot.coolify_uuid)",
+                ")",
+            ),
+        ),
+        (
+            "tests/pool/controller/test_kept_logs.py"
+            "::test_a_log_that_is_wanted_since_before_never_gets_the_lines_of_the_next_bot",
+        ),
+    ),
 )
 
 

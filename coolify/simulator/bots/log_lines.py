@@ -44,6 +44,6 @@ def boot_lines(container: Container) -> list[str]:
     return lines
 
 
-def heartbeat_line(container: Container, *, status: int) -> str:
+def heartbeat_line(container: Container, *, status: int | None) -> str:
     size = 640 + 7 * (container.id % 40)
-    return f"heartbeat {status}, cpu 41 %, rss {size} MB, 0 frames dropped"
+    return f"heartbeat {status or 'not sent'}, cpu 41 %, rss {size} MB, 0 frames dropped"

@@ -23,6 +23,7 @@ FOLLOWED = timedelta(minutes=1)
 STOPPED = (ContainerStatus.STOPPED, ContainerStatus.FAILED, ContainerStatus.IDLE)
 
 NO_APPLICATION = "The slot has no application in Coolify yet."
+NO_BUDGET = "The calls to Coolify are needed for starts and stops."
 NOT_RUNNING = "No container is running, so there is no log to follow."
 
 
@@ -62,12 +63,13 @@ def _read(slot: Slot) -> dict[str, object]:
         return {"problem": problem}
     try:
         raw = shared_coolify().logs(
-            slot.coolify_uuid, lines=LINES, timeout=TIMEOUT, with_times=True, spare=True
+            slot.coolify_uuid, lines=LINES, timeout=TIMEOUT, with_times=True
         )
     except NotRunning:
         return {"problem": NOT_RUNNING}
     except BudgetExhausted as error:
-        return {"problem": f"The calls to Coolify are needed for starts and stops. {error}"}
+        wait = error.retry_after or 0.0
+        return {"problem": f"{NO_BUDGET} The next try is in {max(wait, 5.0):.0f} s or later."}
     except CoolifyError as error:
         return {"problem": f"Coolify did not give the log: {error}"}
     bot = slot.assigned_bot

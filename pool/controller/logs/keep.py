@@ -1,8 +1,9 @@
 """Keep the logs of failed assignments. Rows are the work queue: see slots.logs.KeptLog.
 
 The container's log has to be read before the container is stopped, so a stop waits for it, for
-LOG_TIMEOUT at most, and does not wait at all if many fail at once or Coolify is slow. The log of a
-deployment stays in Coolify and is read once there is nothing else to do.
+LOG_TIMEOUT at most, and does not wait at all if many fail at once or Coolify is slow. It is a
+single read, whose share of the budget leaves the calls that stops need. The log of a deployment
+stays in Coolify and is read from what all other calls leave.
 """
 
 import logging
@@ -149,7 +150,6 @@ def _read(context: SlotContext) -> str:
 def _read_once(context: SlotContext, *, until: float) -> str:
     left = max(until - time.monotonic(), 0.1)
     uuid = context.slot.coolify_uuid
-    # Not `spare`: there is one chance, and the share of single reads leaves enough for the stop.
     return context.coolify.logs(uuid, lines=LINES, timeout=left, with_times=True)
 
 

@@ -21,7 +21,6 @@ class Coolify:
         self.calls, self.answer = 0, "joined"
 
     def logs(self, uuid, **options):
-        assert options["spare"]
         self.calls += 1
         if isinstance(self.answer, Exception):
             raise self.answer
