@@ -62,7 +62,7 @@ def _failing_platforms() -> Iterator[Seen]:
         ended_at__gt=Now() - FAILURES_OF, status__in=[BotStatus.DONE, BotStatus.FAILED]
     )
     failed = Count("pk", filter=Q(status=BotStatus.FAILED))
-    rows = ended.values_list("platform").order_by("platform").annotate(failed, n=Count("pk"))
+    rows = ended.values_list("platform").order_by("platform").annotate(failed=failed, n=Count("pk"))
     for platform, failures, bots in rows:
         enough = 100 * failures >= settings.NOTIFY_FAILURE_PERCENT * bots
         if failures >= FEWEST_FAILURES and enough:

@@ -5,8 +5,9 @@ gateways to other addresses of Apprise are not among these.
 """
 
 import ipaddress
+import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 from django.conf import settings
 
@@ -103,13 +104,18 @@ def _check_service(url: str) -> str:
         raise WrongAddress(f"The address must begin with https://, http:// or one of: {known}")
     if len(url) > LONGEST_ADDRESS or any(character.isspace() for character in url):
         raise WrongAddress(f"At most {LONGEST_ADDRESS} characters, and no spaces.")
-    options = {name.lower().lstrip("+-:") for name, _ in parse_qsl(parts.query)}
-    if refused := options & _REFUSED_OPTIONS:
+    if refused := _options(url) & _REFUSED_OPTIONS:
         raise WrongAddress(f"The option {min(refused)} is not allowed.")
     if not service.has_host:
         return service.name
     _refuse_private(parts.hostname or "")
     return f"{service.name}, {parts.hostname}"
+
+
+def _options(url: str) -> set[str]:
+    """The names of its options as Apprise reads them: all after the first question mark."""
+    pairs = re.split(r"[&;?#]", url.partition("?")[2])
+    return {unquote_plus(pair.partition("=")[0]).lower().strip(" +-:") for pair in pairs}
 
 
 def _refuse_private(host: str) -> None:

@@ -31,7 +31,8 @@ _REMEDIES = {
     AttentionCode.TICKER_GONE: "Start one with manage.py ticker and check its log.",
     AttentionCode.COOLIFY_AWAY: "Check that Coolify is up. Running bots are not affected. Lift "
     "pause probes it now.",
-    AttentionCode.CALLS_PAUSED: "If this lasts, check what else uses this Coolify, or lift the pause.",
+    AttentionCode.CALLS_PAUSED: "If this lasts, check what else uses this Coolify, or lift the "
+    "pause.",
 }
 LEASE_PATIENCE = timedelta(minutes=2)
 _FINDINGS: dict[str, tuple[AttentionCode, str]] = {
