@@ -1,12 +1,14 @@
 """From rows to messages: conditions, grouping and limits."""
 
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.db.models.functions import Now
 
 from bots.moves import Outcome
-from bots.status import BotStatus, Platform
+from bots.status import BotStatus, FailureCause, Platform
 from core.clock import database_now
 from dashboard.notifications.conditions import Seen, conditions_now, note_conditions
 from dashboard.notifications.evaluation import evaluate, run_notifications
@@ -72,7 +74,8 @@ def test_a_platform_whose_bots_fail_is_a_condition():
 
 def end_bots(number, status):
     for bot in BotFactory.create_batch(number, platform=Platform.ZOOM):
-        end_bot(bot, Outcome(status, "test", "test"))
+        cause = FailureCause.UNKNOWN if status == BotStatus.FAILED else None
+        end_bot(bot, Outcome(status, "test", "test", cause))
 
 
 def test_a_bot_that_waits_for_long_is_a_condition(settings):
@@ -127,8 +130,10 @@ def test_nothing_is_written_without_a_channel():
 
 
 def test_the_default_rules_need_only_a_channel():
-    if not NotificationRule.objects.exists():
-        pytest.skip("an earlier test has flushed the rules of the migration")
+    NotificationRule.objects.all().delete()
+    import_module("botpool.migrations.0008_default_notification_rules").make_default_rules(
+        apps, None
+    )
     make_channel(URL)
     Finding.objects.create(**HELD_BACK)
     evaluate()
