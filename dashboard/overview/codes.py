@@ -14,7 +14,7 @@ class Severity(models.TextChoices):
 class AttentionCode(models.TextChoices):
     WORKER_GONE = "worker_gone", "No worker runs"
     TICKER_GONE = "ticker_gone", "No ticker runs"
-    COOLIFY_AWAY = "coolify_away", "Coolify does not answer, refuses access or is not believed"
+    COOLIFY_AWAY = "coolify_away", "Coolify is away or not believed"
     CALLS_PAUSED = "calls_paused", "Calls to Coolify are paused"
     REPAIRS_HELD_BACK = "repairs_held_back", "Repairs are held back"
     BOTS_UNHEARD = "bots_unheard", "Bots cannot be heard"
