@@ -12,6 +12,7 @@ from bots.status import MOVES as BOT_MOVES
 from bots.status import TERMINAL, BotStatus
 from coolify.budget.report import GRANTED, REFUSALS
 from dashboard.actions.registry import ACTIONS
+from dashboard.notifications.records import Message
 from servers.health import ServerState
 from slots.deployment import ACTIVE, DeploymentStatus
 from slots.status import MOVES as SLOT_MOVES
@@ -28,6 +29,7 @@ NAMED = {
     "deployment": set(DeploymentStatus.values),
     "calls": {GRANTED, *REFUSALS},
     "server": set(ServerState.values),
+    "notification": set(Message.Status.values),
 }
 # States that are a matter of several fields.
 OTHERS = {
@@ -37,12 +39,14 @@ OTHERS = {
     "image": {"cold", "pulling", "warm"},
     "calls": {"refused access"},
     "webhook endpoint": {"enabled", "failing", "disabled"},
+    "notification channel": {"working", "failing", "disabled"},
     "repair": {"held back"},
 }
 # States in which all is well: they need no way out.
 WELL = {
     ("calls", GRANTED),
     ("webhook endpoint", "enabled"),
+    ("notification channel", "working"),
     ("server", ServerState.HEALTHY.value),
 }
 
@@ -94,6 +98,7 @@ def test_no_state_is_without_a_way_out():
 def test_exactly_the_ended_ones_are_final():
     over = {("bot", status.value) for status in TERMINAL}
     over |= {("deployment", each.value) for each in DeploymentStatus if each not in ACTIVE}
+    over |= {("notification", each) for each in (Message.Status.SENT, Message.Status.FAILED)}
     assert {row.key for row in rows() if row.by_itself == FINAL} == over
 
 
