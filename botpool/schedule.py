@@ -54,6 +54,11 @@ WORKS = (
         interval="WEBHOOK_INTERVAL",
     ),
     Work(
+        name="notifications",
+        function="dashboard.notifications.evaluation.run_notifications",
+        interval="NOTIFY_INTERVAL",
+    ),
+    Work(
         name="samples",
         function="botpool.telemetry.samples.sample_pools",
         interval="SAMPLE_INTERVAL",

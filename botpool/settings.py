@@ -307,6 +307,15 @@ WEBHOOK_OLD_SECRET_FOR = env.milliseconds(
     "WEBHOOK_OLD_SECRET_FOR", 24 * 3_600_000, low=0, high=365 * 86_400_000
 )
 
+# --- Notifications ---------------------------------------------------------------------------
+
+# How often conditions are looked at and messages sent.
+NOTIFY_INTERVAL = env.milliseconds("NOTIFY_INTERVAL", 15_000)
+# A bot that waits for a slot for longer than this is a condition.
+NOTIFY_QUEUE_WAIT = env.milliseconds("NOTIFY_QUEUE_WAIT", 120_000)
+# So many failures among the bots of a platform that ended in the last minutes are a condition.
+NOTIFY_FAILURE_PERCENT = env.number("NOTIFY_FAILURE_PERCENT", 25, low=1, high=100)
+
 # --- Tasks -----------------------------------------------------------------------------------
 
 REDIS_URL = env.url("REDIS_URL", schemes=("redis", "rediss", "unix"), secret=True)
@@ -356,6 +365,8 @@ KEEP_FINDINGS = env.days("KEEP_FINDINGS_DAYS", 30)
 KEEP_LOGS = env.days("KEEP_LOGS_DAYS", 14)
 # Finished deliveries.
 KEEP_WEBHOOK_DELIVERIES = env.days("KEEP_WEBHOOK_DELIVERIES_DAYS", 30)
+# Sent and failed messages, and conditions that are over.
+KEEP_NOTIFICATIONS = env.days("KEEP_NOTIFICATIONS_DAYS", 30)
 KEEP_TASK_RESULTS = env.days("KEEP_TASK_RESULTS_DAYS", 7)
 # The audit of operators' actions.
 KEEP_OPERATOR_ACTIONS = env.days("KEEP_OPERATOR_ACTIONS_DAYS", 365)

@@ -12,6 +12,7 @@ from bots.models import ApiKey, Client, RequestName, Webhook, WebhookDelivery, W
 from core.admin import ReadOnlyAdmin
 from dashboard.audit import record_action
 from dashboard.models import LoginFailure, OperatorAction, PoolSample
+from dashboard.notifications.records import Message, NotificationChannel
 
 
 class ApiKeyForm(forms.ModelForm):
@@ -153,4 +154,21 @@ class PoolSampleAdmin(ReadOnlyAdmin):
 class LoginFailureAdmin(ReadOnlyAdmin):
     list_display = ["at", "username", "address"]
     search_fields = ["=username", "=address"]
+    ordering = ["-pk"]
+
+
+@admin.register(NotificationChannel)
+class NotificationChannelAdmin(ReadOnlyAdmin):
+    """The page Notifications changes channels. The sealed address is not shown."""
+
+    list_display = ["name", "kind", "shown", "enabled", "sent_at", "failing_since"]
+    exclude = ["sealed_url"]
+    ordering = ["name"]
+
+
+@admin.register(Message)
+class MessageAdmin(ReadOnlyAdmin):
+    list_display = ["created_at", "channel", "kind", "status", "title", "attempts", "error"]
+    list_filter = ["status", "kind"]
+    list_select_related = ["channel"]
     ordering = ["-pk"]

@@ -12,6 +12,14 @@ from dashboard.lists.search import search
 from dashboard.login import Logout, ThrottledLogin
 from dashboard.logs.follow import bot_log, slot_log
 from dashboard.logs.kept import download
+from dashboard.notifications.pages import (
+    change_channel,
+    change_rule,
+    new_channel,
+    new_rule,
+    notification_log,
+    notifications,
+)
 from dashboard.overview.maintenance import maintenance
 from dashboard.overview.overview import overview
 from dashboard.queue import queue
@@ -42,6 +50,12 @@ urlpatterns = [
     path("webhooks/", webhooks, name="webhooks"),
     path("webhooks/new/", new_webhook, name="new_webhook"),
     path("webhooks/<int:pk>/", webhook, name="webhook"),
+    path("notifications/", notifications, name="notifications"),
+    path("notifications/log/", notification_log, name="notification_log"),
+    path("notifications/channels/new/", new_channel, name="new_channel"),
+    path("notifications/channels/<int:pk>/", change_channel, name="change_channel"),
+    path("notifications/rules/new/", new_rule, name="new_rule"),
+    path("notifications/rules/<int:pk>/", change_rule, name="change_rule"),
     path("servers/", server_list, name="servers"),
     path("activity/", activity, name="activity"),
     path("activity/export/", export, name="export"),

@@ -19,6 +19,9 @@ _PRIVATE = [
     for name in ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "2001:db8::/32", "3fff::/20")
 ]
 
+PRIVATE_ADDRESS = (
+    "The address is in a private network. Set WEBHOOK_ALLOW_PRIVATE=true to allow this."
+)
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -84,15 +87,17 @@ def _parts(url: str) -> SplitResult:
 
 
 def _refuse_private(address: str) -> None:
+    if not is_public(address) and not settings.WEBHOOK_ALLOW_PRIVATE:
+        raise WrongWebhookAddress(PRIVATE_ADDRESS)
+
+
+def is_public(address: str) -> bool:
+    """Whether this IP address is one of the public internet."""
     ip = _effective(ipaddress.ip_address(address.split("%")[0]))
     is_private = any(ip in network for network in _PRIVATE) or (
         ip.version == 6 and ip not in _PUBLIC_IPV6
     )
-    is_public = ip.is_global and not ip.is_multicast and not is_private
-    if not is_public and not settings.WEBHOOK_ALLOW_PRIVATE:
-        raise WrongWebhookAddress(
-            "The address is in a private network. Set WEBHOOK_ALLOW_PRIVATE=true to allow this."
-        )
+    return ip.is_global and not ip.is_multicast and not is_private
 
 
 def _effective(ip: IPAddress) -> IPAddress:

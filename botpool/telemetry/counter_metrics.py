@@ -103,6 +103,12 @@ COUNTERS = (
         labels=("kind", "outcome"),
         known=tuple(product(FindingKind.values, ("passed", "repaired"))),
     ),
+    Counted(
+        name="notifications",
+        help="Messages to channels of notifications, by result.",
+        labels=("result",),
+        known=(("sent",), ("failed",)),
+    ),
 )
 HISTOGRAMS = (
     Counted(

@@ -107,6 +107,11 @@ SELECT 'findings', jsonb_build_object(
 FROM slots_finding WHERE ended_at >= %(since)s AND ended_at < %(until)s
 """
 
+_NOTIFICATIONS = """
+SELECT 'notifications', jsonb_build_object('result', status), NULL::float8
+FROM botpool_message WHERE ended_at >= %(since)s AND ended_at < %(until)s
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
@@ -118,7 +123,8 @@ EVENTS = Source(name="bot events", observed=_EVENTS)
 TRANSITIONS = Source(name="slot transitions", observed=_TRANSITIONS)
 DEPLOYMENTS = Source(name="deployments", observed=_DEPLOYMENTS)
 FINDINGS = Source(name="findings", observed=_FINDINGS)
-SOURCES = (EVENTS, TRANSITIONS, DEPLOYMENTS, FINDINGS)
+NOTIFICATIONS = Source(name="notifications", observed=_NOTIFICATIONS)
+SOURCES = (EVENTS, TRANSITIONS, DEPLOYMENTS, FINDINGS, NOTIFICATIONS)
 
 
 def count_history() -> None:

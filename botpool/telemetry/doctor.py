@@ -32,6 +32,7 @@ from coolify.client.errors import (
 from coolify.client.resources import Server
 from core.jobs.liveness import reasons_of_processes
 from core.sql import server_version
+from dashboard.notifications.records import NotificationChannel, failing_channels
 from pool.controller.belief.answers import (
     doubt_about_list,
     doubt_about_project,
@@ -56,6 +57,7 @@ def examine(coolify: Coolify) -> Iterator[Diagnosis]:
     if database.healthy:
         yield from _processes()
         yield _hearing()
+        yield _notifications()
     yield _secret_key()
     yield _debug()
     yield _public_url()
@@ -161,6 +163,16 @@ def _hearing() -> Diagnosis:
         f"certificate. They got: {unheard.evidence.get('error') or 'no answer'}."
     )
     return Diagnosis(name, False, unheard.reason, advice)
+
+
+def _notifications() -> Diagnosis:
+    name, failing = "notifications", list(failing_channels())
+    if failing:
+        words = "; ".join(f"{each.name}: {each.last_error}" for each in failing)
+        advice = "Correct the channel on the page Notifications, then send a test."
+        return Diagnosis(name, False, words, advice)
+    number = NotificationChannel.objects.filter(enabled=True).count()
+    return Diagnosis(name, True, f"{number} channels work" if number else "no channel is set up")
 
 
 def _redis() -> Diagnosis:

@@ -142,6 +142,21 @@ HISTORIES = (
         )""",
     ),
     History(
+        name="notifications",
+        keep="KEEP_NOTIFICATIONS",
+        table="botpool_message",
+        old=f"""ended_at < least(
+            clock_timestamp() - %(keep)s, {_counted("notifications")}
+        )""",
+    ),
+    History(
+        name="conditions",
+        keep="KEEP_NOTIFICATIONS",
+        table="botpool_condition",
+        old="resolved_at < clock_timestamp() - %(keep)s",
+        with_it=("DELETE FROM botpool_notice USING doomed WHERE condition_id = doomed.id",),
+    ),
+    History(
         name="task results",
         keep="KEEP_TASK_RESULTS",
         table="django_q_task",

@@ -9,6 +9,7 @@ from dashboard.actions.bots import BOT_ACTIONS
 from dashboard.actions.clients import CLIENT_ACTIONS
 from dashboard.actions.coolify import COOLIFY_ACTIONS
 from dashboard.actions.images import IMAGE_ACTIONS
+from dashboard.actions.notifications import NOTIFICATION_ACTIONS
 from dashboard.actions.queue import QUEUE_ACTIONS
 from dashboard.actions.repairs import REPAIR_ACTIONS
 from dashboard.actions.servers import SERVER_ACTIONS
@@ -30,6 +31,7 @@ ACTIONS: dict[str, Action] = {
         *WEBHOOK_ACTIONS,
         *COOLIFY_ACTIONS,
         *CLIENT_ACTIONS,
+        *NOTIFICATION_ACTIONS,
     )
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -13,7 +14,9 @@ from django.urls import reverse
 from bots.models import WebhookEndpoint
 from core.jobs.ticker import LEASE as TICKER
 from core.leases import IS_HELD, Lease
+from dashboard.notifications.records import failing_channels
 from dashboard.overview.cards import Card
+from dashboard.overview.codes import AttentionCode
 from dashboard.overview.headline import Line
 from dashboard.overview.health import Part
 from pool.failures.recent import failing_slots
@@ -25,17 +28,25 @@ from slots.locks import slots_of_leases
 from slots.models import Slot
 
 _REMEDIES = {
-    "Worker": "Start one with manage.py worker and check its log.",
-    "Ticker": "Start one with manage.py ticker and check its log.",
-    "Coolify": "Check that Coolify is up. Running bots are not affected. Lift pause probes it now.",
-    "Calls": "If this lasts, check what else uses this Coolify, or lift the pause.",
+    AttentionCode.WORKER_GONE: "Start one with manage.py worker and check its log.",
+    AttentionCode.TICKER_GONE: "Start one with manage.py ticker and check its log.",
+    AttentionCode.COOLIFY_AWAY: "Check that Coolify is up. Running bots are not affected. Lift "
+    "pause probes it now.",
+    AttentionCode.CALLS_PAUSED: "If this lasts, check what else uses this Coolify, or lift the "
+    "pause.",
 }
 LEASE_PATIENCE = timedelta(minutes=2)
-_FINDINGS: dict[str, str] = {
-    FindingKind.TOO_MANY: "Compare with Coolify, then approve the repairs that are right. They "
-    "pass by themselves if their evidence goes away.",
-    FindingKind.UNHEARD: "Check from a worker's machine that the address answers: DNS, NAT, "
-    "firewall, certificate. Until then a silent bot fails only if its container is gone, too.",
+_FINDINGS: dict[str, tuple[AttentionCode, str]] = {
+    FindingKind.TOO_MANY: (
+        AttentionCode.REPAIRS_HELD_BACK,
+        "Compare with Coolify, then approve the repairs that are right. They pass by themselves "
+        "if their evidence goes away.",
+    ),
+    FindingKind.UNHEARD: (
+        AttentionCode.BOTS_UNHEARD,
+        "Check from a worker's machine that the address answers: DNS, NAT, firewall, "
+        "certificate. Until then a silent bot fails only if its container is gone, too.",
+    ),
 }
 
 
@@ -45,8 +56,12 @@ MOST_FAILING = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """`button` and `does`: the words on a button, and the action that it leads to."""
+    """`code`, `platform` and `subject` identify it, however its words change. `button` and `does`:
+    the words on a button, and the action that it leads to."""
 
+    code: AttentionCode
+    platform: str = ""
+    subject: str = ""
     words: str
     next_step: str
     link: str
@@ -69,6 +84,7 @@ def what_needs_attention(
         *_failing(),
         *of_pools,
         *_disabled_webhooks(),
+        *_failing_channels(),
         *_leases(),
     ]
 
@@ -82,6 +98,9 @@ def _failing() -> Iterator[Attention]:
     quarantined = {slot.pk: slot for slot in Slot.objects.filter(quarantined=True).order_by("name")}
     for slot in quarantined.values():
         yield Attention(
+            code=AttentionCode.SLOT_QUARANTINED,
+            platform=slot.platform,
+            subject=slot.name,
             words=f"{slot.name} is quarantined: its starts failed again and again",
             next_step="Read its history, recreate it if needed, then end the quarantine.",
             link=reverse("slot", args=[slot.name]),
@@ -91,6 +110,8 @@ def _failing() -> Iterator[Attention]:
     for failing in failing_slots()[:MOST_FAILING]:
         if failing.slot_id not in quarantined:
             yield Attention(
+                code=AttentionCode.SLOT_FAILING,
+                subject=failing.name,
                 words=failing.words,
                 next_step="Take it out of service if others start well.",
                 link=reverse("slot", args=[failing.name]),
@@ -106,42 +127,40 @@ def _late_waiters(cards: list[Card], lines: Iterable[Line]) -> Iterator[Attentio
             bots = f"{line.at_risk} bot{'s' * (line.at_risk > 1)}"
             yield _with_help(
                 by_platform[line.platform],
+                code=AttentionCode.BOTS_GIVE_UP,
                 words=f"{line.platform.label}: {bots} will give up before their turn",
             )
 
 
-def _with_help(card: Card, *, words: str) -> Attention:
+def _with_help(card: Card, *, code: AttentionCode, words: str) -> Attention:
     """What gives more slots: a resume, slots back in service, else a larger pool."""
     platform = card.platform.value
     filters = {"platform": platform}
     queue = f"{reverse('queue')}?{urlencode(filters)}"
+    entry = partial(Attention, code=code, platform=platform, words=words)
     errors = dict(card.counts)["error"]
     if card.paused is not None:
-        return Attention(
-            words=words,
+        return entry(
             next_step="The platform is paused: resume it.",
             link=queue,
             button="Resume",
             does=_action("resume", item=platform),
         )
     if card.cordoned:
-        return Attention(
-            words=words,
+        return entry(
             next_step=f"{_slots(card.cordoned)} cordoned: uncordon those that can be used.",
             link=f"{reverse('slots')}?{urlencode({**filters, 'cordoned': 'yes'})}",
             button="Uncordon",
             does=_action("uncordon", all="slots", cordoned="yes", **filters),
         )
     if errors:
-        return Attention(
-            words=words,
+        return entry(
             next_step=f"{_slots(errors)} in error: retry or recreate these first.",
             link=f"{reverse('slots')}?{urlencode({**filters, 'status': 'error'})}",
             button="Retry",
             does=_action("retry", all="slots", status="error", **filters),
         )
-    return Attention(
-        words=words,
+    return entry(
         next_step=f"All {card.maximum} slots are in use: make the pool larger if the servers "
         "have room.",
         link=queue,
@@ -161,6 +180,8 @@ def _of_servers() -> Iterator[Attention]:
     for server in ours.order_by("name"):
         is_away = server.state == ServerState.UNREACHABLE
         yield Attention(
+            code=AttentionCode.SERVER_UNREACHABLE if is_away else AttentionCode.SERVER_DEGRADED,
+            subject=server.uuid,
             words=f"Server {server} is {server.state}: {server.state_reason}",
             next_step="Repair it, or drain it if it stays away."
             if is_away
@@ -200,9 +221,13 @@ def shown_findings() -> QuerySet[Finding]:
 def _of_passes() -> Iterator[Attention]:
     for finding in shown_findings():
         error = finding.evidence.get("error")
+        code, next_step = _FINDINGS[finding.kind]
         yield Attention(
+            code=code,
+            platform=finding.platform,
+            subject=finding.subject,
             words=_words(finding) + (f" ({error})" if error else ""),
-            next_step=_FINDINGS[finding.kind],
+            next_step=next_step,
             link=f"{reverse('activity')}?show=repairs",
         )
 
@@ -223,6 +248,8 @@ def _leases() -> Iterator[Attention]:
     slots = slots_of_leases(found)
     for lease in found:
         yield Attention(
+            code=AttentionCode.LEASE_HELD,
+            subject=lease.key,
             words=f"The lease {slots.get(lease.key, lease.key)} is held by {lease.holder}, and "
             "others have tried for minutes to acquire it",
             next_step="If that process hangs, break the lease. The next one takes over.",
@@ -237,9 +264,22 @@ def _disabled_webhooks() -> Iterator[Attention]:
     disabled = WebhookEndpoint.objects.filter(disabled_at__isnull=False)
     for endpoint in disabled.select_related("api_key").order_by("disabled_at")[:20]:
         yield Attention(
+            code=AttentionCode.WEBHOOK_DISABLED,
+            subject=str(endpoint.pk),
             words=f"Webhooks of {endpoint.api_key} are disabled: {endpoint.disabled_because}",
             next_step="Its events are kept. Tell its owner, and enable it when it works.",
             link=reverse("webhook", args=[endpoint.pk]),
+        )
+
+
+def _failing_channels() -> Iterator[Attention]:
+    for channel in failing_channels():
+        yield Attention(
+            code=AttentionCode.CHANNEL_FAILING,
+            subject=str(channel.pk),
+            words=f"Notifications to {channel.name} fail: {channel.last_error}",
+            next_step="Correct its address, then send a test.",
+            link=reverse("notifications"),
         )
 
 
@@ -247,8 +287,9 @@ def _faults(health: Iterable[Part]) -> Iterator[Attention]:
     for part in health:
         if not part.is_well:
             yield Attention(
+                code=part.code,
                 words=f"{part.name}: {part.words}",
-                next_step=part.next_step or _REMEDIES[part.name],
+                next_step=part.next_step or _REMEDIES[part.code],
                 link=part.link or f"{reverse('activity')}?show=parts",
                 button=part.button,
                 does=_action(part.action, item=part.action) if part.action else "",
@@ -256,11 +297,12 @@ def _faults(health: Iterable[Part]) -> Iterator[Attention]:
 
 
 def _of_pool(card: Card, *, is_late: bool) -> Iterator[Attention]:
-    name = card.platform.label
+    name, entry = card.platform.label, partial(Attention, platform=card.platform.value)
     errors = dict(card.counts)["error"]
     if errors:
         filters = urlencode({"platform": card.platform.value, "status": "error"})
-        yield Attention(
+        yield entry(
+            code=AttentionCode.SLOTS_IN_ERROR,
             words=f"{name}: {errors} slot{'s' * (errors > 1)} in error",
             next_step="Read the cause, then retry or recreate.",
             link=f"{reverse('slots')}?{filters}",
@@ -269,13 +311,15 @@ def _of_pool(card: Card, *, is_late: bool) -> Iterator[Attention]:
         )
     if card.stop_problems:
         number = card.stop_problems
-        yield Attention(
+        yield entry(
+            code=AttentionCode.STOP_FAILS,
             words=f"{name}: {number} slot{'s' * (number > 1)} whose container does not stop",
             next_step="Read the slot's page, then check Docker on its server.",
             link=f"{reverse('slots')}?{urlencode({'platform': card.platform.value})}",
         )
     if card.paused is not None:
-        yield Attention(
+        yield entry(
+            code=AttentionCode.PLATFORM_PAUSED,
             words=f"{name} is paused by {card.paused.paused_by}: {card.paused.pause_reason}",
             next_step="Resume it when the reason is gone.",
             link=reverse("queue"),
@@ -283,4 +327,8 @@ def _of_pool(card: Card, *, is_late: bool) -> Iterator[Attention]:
             does=_action("resume", item=card.platform.value),
         )
     elif card.waiting and not card.free and not is_late:
-        yield _with_help(card, words=f"{name}: {card.waiting} waiting, no slot is free")
+        yield _with_help(
+            card,
+            code=AttentionCode.NO_SLOT_FREE,
+            words=f"{name}: {card.waiting} waiting, no slot is free",
+        )

@@ -1,18 +1,21 @@
 """The health of everything the pool depends on, in one line each."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from django.urls import reverse
 
 from coolify.budget.report import BudgetReport
 from coolify.shared import refused_access
 from core.jobs.liveness import reasons_of_processes
+from dashboard.overview.codes import AttentionCode
 from pool.controller.belief.doubts import open_doubt
 from slots.deployment import Watch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
+    code: AttentionCode  # of its fault
     name: str
     is_well: bool
     words: str
@@ -25,21 +28,21 @@ class Part:
 def health(budget: BudgetReport) -> list[Part]:
     missing = reasons_of_processes()
     return [
-        _process("Worker", missing.get("worker", "")),
-        _process("Ticker", missing.get("ticker", "")),
+        _process(AttentionCode.WORKER_GONE, "Worker", missing.get("worker", "")),
+        _process(AttentionCode.TICKER_GONE, "Ticker", missing.get("ticker", "")),
         _coolify(budget),
         _calls(budget),
     ]
 
 
-def _process(name: str, reason: str) -> Part:
-    return Part(name=name, is_well=not reason, words=reason or "running")
+def _process(code: AttentionCode, name: str, reason: str) -> Part:
+    return Part(code=code, name=name, is_well=not reason, words=reason or "running")
 
 
 def _coolify(budget: BudgetReport) -> Part:
+    part = partial(Part, code=AttentionCode.COOLIFY_AWAY, name="Coolify")
     if refused := refused_access():
-        return Part(
-            name="Coolify",
+        return part(
             is_well=False,
             words=f"refuses access: {refused[0].reason}",
             next_step="Such calls are not sent again until the token changes or you try again.",
@@ -49,23 +52,24 @@ def _coolify(budget: BudgetReport) -> Part:
     if budget.circuit == "closed" and (doubt := open_doubt()):
         words = f"is not believed: {doubt.reason}"
         repairs = f"{reverse('activity')}?show=repairs"
-        return Part(name="Coolify", is_well=False, words=words, next_step=doubt.check, link=repairs)
+        return part(is_well=False, words=words, next_step=doubt.check, link=repairs)
     watch = Watch.objects.filter(failing_since__isnull=False).first()
     if budget.circuit != "closed":
         words = f"does not answer: {budget.circuit_reason}"
     elif watch is not None:
         words = f"cannot be observed: {watch.error}"
     else:
-        return Part(name="Coolify", is_well=True, words="answers")
-    return Part(name="Coolify", is_well=False, words=words)
+        return part(is_well=True, words="answers")
+    return part(is_well=False, words=words)
 
 
 def _calls(budget: BudgetReport) -> Part:
+    part = partial(Part, code=AttentionCode.CALLS_PAUSED, name="Calls")
     if budget.paused_until is not None:
         words = f"paused until {budget.paused_until:%H:%M:%S} UTC: {budget.pause_reason}"
-        return Part(name="Calls", is_well=False, words=words)
+        return part(is_well=False, words=words)
     words = f"{budget.spent} of {budget.limit} in the last minute"
     if budget.spent >= budget.limit:
         # Normal under load: starts and stops go first, and the rest follows within a minute.
         words = f"all {budget.limit} of this minute spent; starts and stops go first"
-    return Part(name="Calls", is_well=True, words=words)
+    return part(is_well=True, words=words)

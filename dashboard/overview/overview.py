@@ -9,6 +9,7 @@ from coolify.budget.report import budget_report
 from core.permissions import VIEW
 from dashboard.bots.new_bot import new_bot_fields
 from dashboard.live import estimates, live_page, version_of, version_of_pool
+from dashboard.notifications.records import failing_channels
 from dashboard.overview.attention import (
     leases_in_vain,
     shown_findings,
@@ -26,7 +27,9 @@ from queues.models import QueueEntry
 def overview(request: HttpRequest) -> HttpResponse:
     parts = health(budget_report())
     waits = estimates() if QueueEntry.objects.exists() else None
-    version = version_of(version_of_pool(), parts, shown_findings(), waits, leases_in_vain())
+    version = version_of(
+        version_of_pool(), parts, shown_findings(), waits, leases_in_vain(), failing_channels()
+    )
 
     def live() -> dict[str, Any]:
         shown = cards()

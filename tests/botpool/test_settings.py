@@ -45,6 +45,7 @@ def read(**environment):
         ("COOLIFY_CONCURRENCY", "0", "a whole number from 1 to 64"),
         ("COOLIFY_CONCURRENCY", "65", "a whole number from 1 to 64"),
         ("WORKERS", "0", "a whole number from 1 to 66"),
+        ("NOTIFY_FAILURE_PERCENT", "0", "a whole number from 1 to 100"),
         ("DEPLOY_TIMEOUT", "25m", "milliseconds"),
         ("COOLIFY_DESCRIPTION_STYLE", "curly", "brackets or plain"),
         ("COOLIFY_API_URL", "coolify.example", "http:// or https://"),

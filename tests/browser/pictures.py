@@ -22,7 +22,7 @@ from slots.description import wanted_description
 from slots.models import Finding, Lease, Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
-from tests.dashboard.populated import ask, populate, run, sample_an_hour
+from tests.dashboard.populated import ask, notify, populate, run, sample_an_hour
 
 FOLDER = Path(__file__).parent.parent.parent / "screenshots"
 HELD_BACK = "3 of 8 busy Microsoft Teams slots at once, more than 20 %"
@@ -40,6 +40,10 @@ PAGES = {
     "history": "/history/?range=1h",
     "search": "/search/?q=meet",
     "servers": "/servers/",
+    "notifications": "/notifications/",
+    "notification-log": "/notifications/log/",
+    "new-channel": "/notifications/channels/new/",
+    "new-rule": "/notifications/rules/new/",
     "activity": "/activity/",
     "repairs": "/activity/?show=repairs",
     "operators": "/activity/?show=operators",
@@ -65,6 +69,7 @@ def fill(settings) -> dict[str, int]:
     sample_an_hour()
     cordon_slot(Slot.objects.filter(status="idle")[3], reason="Disk", actor="user:otto")
     record_actions()
+    notify()
     hold_repairs_back()
     _processes_are_well()
     _age_slots()

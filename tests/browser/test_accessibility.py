@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
-from tests.dashboard.populated import ask, populate, sample_an_hour
+from tests.dashboard.populated import ask, notify, populate, sample_an_hour
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +25,10 @@ PAGES = [
     "/history/?range=1h",
     "/search/?q=meet",
     "/servers/",
+    "/notifications/",
+    "/notifications/log/",
+    "/notifications/channels/new/",
+    "/notifications/rules/new/",
     "/actions/maintenance/?item=server-1",
     "/activity/",
     "/activity/?show=leases",
@@ -41,6 +45,7 @@ def test_no_page_has_a_serious_fault(browser, live_server, settings, scheme, wid
     bots = populate(12)
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 0}
     sample_an_hour()
+    notify()
     ask()
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"

@@ -104,6 +104,37 @@ MUTATIONS = (
         "test_a_validator_that_raises_value_error_keeps_nothing_either",
     ),
     _one(
+        "one evaluation of notifications at a time",
+        "dashboard/notifications/evaluation.py",
+        "    advisory_lock(EVALUATE)\n",
+        "",
+        "tests/dashboard/notifications/test_notification_races.py::test_passes_at_once_send_once",
+    ),
+    _one(
+        "a message that is being sent is not sent again",
+        "dashboard/notifications/sending.py",
+        "        mine.update(due_at=Now() + CLAIM, ",
+        "        mine.update(",
+        "tests/dashboard/notifications/test_notification_sending.py::"
+        "test_a_process_that_dies_while_it_sends_leaves_the_message_to_another",
+    ),
+    _one(
+        "messages to services go to public addresses only",
+        "dashboard/notifications/courier.py",
+        "            if not allow_private and not _is_allowed(given[1]):\n",
+        "            if False:\n",
+        "tests/dashboard/notifications/test_notification_sending.py::"
+        "test_a_name_that_leads_inwards_is_refused_when_the_message_is_sent",
+    ),
+    _one(
+        "only administrators enter addresses of channels",
+        "dashboard/notifications/pages.py",
+        "@needs(ADMINISTER)\ndef new_channel",
+        "@needs(OPERATE)\ndef new_channel",
+        "tests/dashboard/notifications/test_notification_pages.py::"
+        "test_viewers_change_nothing_and_operators_enter_no_addresses",
+    ),
+    _one(
         "only declared filters in the admin",
         "core/admin.py",
         "(DeclaredLookups, lax)",

@@ -7,6 +7,14 @@ from django.utils import timezone
 from bots.moves import Outcome
 from bots.status import BotStatus, FailureCause, Platform
 from dashboard.models import PoolSample
+from dashboard.notifications.channels import save_channel
+from dashboard.notifications.records import (
+    Condition,
+    Message,
+    Notice,
+    NotificationChannel,
+    NotificationRule,
+)
 from pool.lifecycle import (
     confirm_slot_stopped,
     get_slot_for_bot,
@@ -103,3 +111,58 @@ def sample_an_hour():
             )
             for n in range(60)
         )
+
+
+def notify():
+    """Channels, rules, conditions and messages, in every state."""
+    now = timezone.now()
+    failing = {"failing_since": now, "failures": 4, "last_error": "It answered 403 Forbidden."}
+    channels = {}
+    for name, url, fields in (
+        ("Operators in Slack", "slack://tokenA/tokenB/tokenC", {"sent_at": now}),
+        ("On call", "mailtos://botpool:password@smtp.example.com?to=a@example.com", failing),
+        ("Incident system", "https://incidents.example.com/hook", {"enabled": False}),
+    ):
+        channels[name] = NotificationChannel(**fields)
+        save_channel(channels[name], name=name, url=url)
+    slack = channels["Operators in Slack"]
+    NotificationRule.objects.get_or_create(
+        name="Nights",
+        defaults={
+            "severity": "warning",
+            "codes": ["slots_in_error", "webhook_disabled"],
+            "lasting": timedelta(minutes=30),
+            "repeat": timedelta(hours=12),
+            "quiet_from": "22:00",
+            "quiet_until": "07:00",
+            "zone": "Europe/Berlin",
+            "channels": [slack.pk],
+        },
+    )
+    sent = Message.objects.create(
+        channel=slack,
+        title="Botpool: 3 things need attention, 1 resolved",
+        body="New:\n- Zoom: 5 slots in error (for 12 min) https://botpool.example/slots/\n",
+        status="sent",
+        attempts=1,
+        due_at=None,
+        ended_at=now,
+    )
+    Message.objects.create(
+        channel=channels["On call"], title="Botpool: Zoom", body="…", attempts=4,
+        error="It answered 403 Forbidden.", due_at=now + timedelta(minutes=4),
+    )  # fmt: skip
+    words = {
+        "coolify_away": "Coolify: does not answer: connection refused",
+        "slots_in_error": "Zoom: 5 slots in error",
+        "platform_paused": "Microsoft Teams is paused by otto: maintenance",
+    }
+    for code, text in words.items():
+        condition = Condition.objects.create(
+            code=code, words=text, link="/slots/", last_seen_at=now,
+            first_seen_at=now - timedelta(minutes=12),
+        )  # fmt: skip
+        if code == "coolify_away":
+            Notice.objects.create(
+                condition=condition, channel=slack, message=sent, said="open", at=now
+            )

@@ -23,6 +23,8 @@ PAGES = [
     "/servers/",
     "/clients/",
     "/webhooks/",
+    "/notifications/",
+    "/notifications/log/",
     "/activity/",
     "/activity/?show=bots",
     "/activity/?show=repairs",

@@ -13,6 +13,7 @@ from bots.status import TERMINAL, BotStatus
 from coolify.budget.report import GRANTED, REFUSALS
 from dashboard.actions.registry import ACTIONS
 from pool.images.overview import ImageState
+from dashboard.notifications.records import Message
 from servers.health import ServerState
 from slots.deployment import ACTIVE, DeploymentStatus
 from slots.images import OPEN, PrepullStatus
@@ -32,6 +33,7 @@ NAMED = {
     "server": set(ServerState.values),
     "image of a platform": set(ImageState.values),
     "pre-pull": set(PrepullStatus.values),
+    "notification": set(Message.Status.values),
 }
 # States that are a matter of several fields.
 OTHERS = {
@@ -41,12 +43,14 @@ OTHERS = {
     "image": {"cold", "pulling", "warm"},
     "calls": {"refused access"},
     "webhook endpoint": {"enabled", "failing", "disabled"},
+    "notification channel": {"working", "failing", "disabled"},
     "repair": {"held back"},
 }
 # States in which all is well: they need no way out.
 WELL = {
     ("calls", GRANTED),
     ("webhook endpoint", "enabled"),
+    ("notification channel", "working"),
     ("server", ServerState.HEALTHY.value),
     ("image of a platform", ImageState.SETTLED.value),
 }
@@ -100,6 +104,7 @@ def test_exactly_the_ended_ones_are_final():
     over = {("bot", status.value) for status in TERMINAL}
     over |= {("deployment", each.value) for each in DeploymentStatus if each not in ACTIVE}
     over |= {("pre-pull", each.value) for each in PrepullStatus if each not in OPEN}
+    over |= {("notification", each) for each in (Message.Status.SENT, Message.Status.FAILED)}
     assert {row.key for row in rows() if row.by_itself == FINAL} == over
 
 
