@@ -12,8 +12,8 @@ from bots.status import MOVES as BOT_MOVES
 from bots.status import TERMINAL, BotStatus
 from coolify.budget.report import GRANTED, REFUSALS
 from dashboard.actions.registry import ACTIONS
-from pool.images.overview import ImageState
 from dashboard.notifications.records import Message
+from pool.images.overview import ImageState
 from servers.health import ServerState
 from slots.deployment import ACTIVE, DeploymentStatus
 from slots.images import OPEN, PrepullStatus
