@@ -48,6 +48,7 @@ SHORTEST_KEY = 32
 NO_APPLICATION = "botpool-doctor-asks"
 # The registry of the default images, which does not exist.
 NO_REGISTRY = "registry.example/"
+MAKE_ADMIN = "Make the token's user an admin of its team: deploying needs that since 4.2."
 
 
 def examine(coolify: Coolify) -> Iterator[Diagnosis]:
@@ -232,6 +233,8 @@ def _coolify(coolify: Coolify) -> Diagnosis:
     name = "Coolify"
     try:
         version = coolify.version()
+    except RoleMissing as error:
+        return Diagnosis(name, False, str(error), MAKE_ADMIN)
     except CoolifyError as error:
         return _unanswered(
             name, error, f"Check that Coolify answers at {settings.COOLIFY_API_URL}."
@@ -260,8 +263,7 @@ def _ability(ability: str, call: Callable[[], object]) -> Diagnosis:
         advice = f"Create a token with read, write and deploy in Coolify (`{ability}` is missing)."
         return Diagnosis(name, False, str(error), advice)
     except RoleMissing as error:
-        advice = "Make the token's user an admin of its team: deploying needs that since 4.2."
-        return Diagnosis(name, False, str(error), advice)
+        return Diagnosis(name, False, str(error), MAKE_ADMIN)
     except Unauthenticated as error:
         advice = "Create a token with read, write and deploy in Coolify."
         return Diagnosis(name, False, str(error), advice)

@@ -197,8 +197,8 @@ MUTATIONS = (
     _one(
         "a token that Coolify refused is not tried again",
         "coolify/budget/access.py",
-        "    if refusal is None:\n        return False\n",
-        "    if refusal is None or refusal.pk:\n        return False\n",
+        "        if refusal.probe_at is None or refusal.probe_at > now:\n",
+        "        if refusal.pk is None:\n",
         "tests/coolify/budget/test_access.py::test_after_a_401_nothing_is_sent_any_more",
     ),
     _one(

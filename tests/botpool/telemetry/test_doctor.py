@@ -77,7 +77,7 @@ def test_it_names_the_abilities_that_the_token_is_missing(simulator, capsys):
 @pytest.mark.parametrize("simulator", [{"tokens": [Token(role="member")]}], indirect=True)
 def test_it_names_the_role_that_the_tokens_user_is_missing(simulator, capsys):
     out = run_doctor(capsys)[1]
-    assert "FAULT  token may deploy" in out
+    assert "FAULT  Coolify: " in out
     assert "Make the token's user an admin of its team" in out
 
 
