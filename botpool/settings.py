@@ -425,6 +425,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
 LANGUAGE_CODE = "en"
+FORMAT_MODULE_PATH = "botpool.formats"
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"

@@ -73,7 +73,7 @@ MUTATIONS = (
     ),
     _one(
         "only declared filters in the admin",
-        "core/admin.py",
+        "core/admin_site.py",
         "(DeclaredLookups, lax)",
         "(lax,)",
         "tests/security/test_admin_lookups.py::"
