@@ -12,6 +12,7 @@ from core.admin_columns import readable_column
 from core.permissions import OPERATE
 from core.sql import estimated_rows
 
+
 class EstimatingPaginator(Paginator):
     """Uses PostgreSQL's estimate for large tables: an exact count would read the whole table."""
 

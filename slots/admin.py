@@ -11,7 +11,7 @@ from slots.status import SlotStatus
 class SlotAdmin(ActionPermission, ReadOnlyAdmin):
     list_display = [
         "name", "platform", "status", "status_since", "assigned_bot", "container_status",
-        "in_service", "server_uuid", "last_used_at", "error",
+        "in_service", "error",
     ]  # fmt: skip
     list_filter = ["platform", "status", "container_status", "cordoned", "recreate"]
     search_fields = ["name", "=coolify_uuid", "=assigned_bot__id", "error"]

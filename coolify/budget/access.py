@@ -48,7 +48,8 @@ def require_access(call: Call, token: str) -> bool:
     if refusal.probe_at is None or refusal.probe_at > now or not _probes(refusal):
         left = (refusal.probe_at - now).total_seconds() if refusal.probe_at else 60.0
         raise AccessRefused(
-            f"{call.name} was not sent, because Coolify refused it before: {refusal.reason}",
+            f"The call to {call.purpose} was not sent, because Coolify refused it before: "
+            f"{refusal.reason}",
             retry_after=max(left, 1.0),
             reason="access",
         )

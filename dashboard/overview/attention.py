@@ -26,8 +26,8 @@ from slots.models import Slot
 _REMEDIES = {
     "Worker": "Start one with manage.py worker and check its log.",
     "Ticker": "Start one with manage.py ticker and check its log.",
-    "Coolify": "Check that Coolify is up. Running bots are not affected. Lift pause probes it now.",
-    "Calls": "If this lasts, check what else uses this Coolify, or lift the pause.",
+    "Coolify": "Check that Coolify is up. Meetings go on.",
+    "Calls": "If this lasts, check what else uses this Coolify.",
 }
 LEASE_PATIENCE = timedelta(minutes=2)
 _FINDINGS: dict[str, str] = {
@@ -226,7 +226,7 @@ def _faults(health: Iterable[Part]) -> Iterator[Attention]:
                 next_step=part.next_step or _REMEDIES[part.name],
                 link=part.link or f"{reverse('activity')}?show=parts",
                 button=part.button,
-                does=_action(part.action, item=part.action) if part.action else "",
+                does=_action(part.action, item=part.item) if part.action else "",
             )
 
 
