@@ -11,19 +11,11 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from core.badges import badge
+from dashboard.overview.cells import LETTERS
 from slots.models import Slot
 from slots.status import ContainerStatus, SlotStatus
 
 register = template.Library()
-
-# A letter in addition to the colour, for readers who cannot tell the colours apart.
-LETTERS = {
-    "idle": "I",
-    "deploying": "D",
-    "busy": "B",
-    "stopping": "S",
-    "error": "E",
-}
 
 register.filter("badge", badge)
 
