@@ -17,7 +17,7 @@ from pool.capacity import paused_pools, pool_size
 from pool.waiting.measurements import TypicalStart, typical_starts
 from queues.models import QueueEntry
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus
-from slots.models import Pool
+from slots.models import Pool, Slot
 from slots.status import HELD, SlotStatus
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -69,12 +69,14 @@ def cards() -> list[Card]:
     paused = {pool.platform: pool for pool in paused_pools()}
     lines = _lines()
     cells = cells_by_platform(_starts_under_way())
+    troubled = _stop_problems()
     warm = _warm_shares()
     samples = _by_platform(_last_hour())
     return [
         _card(
             platform,
             cells=cells[platform],
+            stop_problems=troubled[platform],
             pool=pools.get(platform),
             paused=paused.get(platform),
             line=lines.get(platform, (0, None)),
@@ -89,6 +91,7 @@ def _card(
     platform: Platform,
     *,
     cells: list[Cell],
+    stop_problems: int,
     pool: Pool | None,
     paused: Pool | None,
     line: tuple[int, datetime | None],
@@ -110,8 +113,15 @@ def _card(
         warm_share=warm_share,
         paused=paused,
         charts=_charts(samples) if samples else [],
-        stop_problems=sum(bool(cell.stop_problem) for cell in cells),
+        stop_problems=stop_problems,
     )
+
+
+def _stop_problems() -> Counter[str]:
+    """Only these can have one; see `Slot.stop_problem`."""
+    still_calls = Q(status=SlotStatus.IDLE, late_call_at__gt=F("status_since"))
+    found = Slot.objects.filter(Q(status=SlotStatus.STOPPING) | still_calls)
+    return Counter(slot.platform for slot in found if slot.stop_problem)
 
 
 def _by_platform(rows: Iterable) -> defaultdict[str, list]:

@@ -35,7 +35,6 @@ class Cell:
     cordoned: bool
     beyond_size: bool
     since: datetime
-    stop_problem: str
     bot_id: int | None
     bot_name: str
     expected: timedelta | None
@@ -56,7 +55,6 @@ _COLUMNS = {
     "cordoned": "cordoned",
     "beyond_size": "beyond_size",
     "since": "status_since",
-    "stop_problem": "stop_problem",
     "bot_id": "assigned_bot_id",
     "bot_name": "assigned_bot__display_name",
 }

@@ -6,10 +6,11 @@ from datetime import datetime
 from functools import cached_property
 
 from django.conf import settings
-from django.db.models import F, OuterRef, QuerySet, Subquery
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from coolify.budget.report import BudgetReport, budget_report
+from core.sql import CountOf
 from pool.waiting.measurements import TypicalStart, typical_starts
 from servers.limits import concurrent_deployments
 from servers.models import Server
@@ -46,11 +47,12 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
     active = Deployment.objects.filter(bot_id__in=list(bot_ids), status__in=ACTIVE)
     found = active.select_related("slot").annotate(
         now=Now(),
+        position=CountOf(_same_line().filter(_NOT_BEHIND)),
+        line_length=CountOf(_same_line()),
         puller_id=Subquery(_pulls()[:1]),
         client_id=F("bot__client"),
     )
     rows = list(found.order_by("pk"))
-    places = _places(each.server_uuid for each in rows)
     pulls = Deployment.objects.annotate(client_id=F("bot__client"))
     pullers = pulls.in_bulk({each.puller_id for each in rows if each.puller_id})
     clients = {pk: puller.client_id for pk, puller in pullers.items()}
@@ -58,35 +60,25 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
         each.bot_id: Start(
             deployment=each,
             now=each.now,
-            position=places[each.pk][0],
-            line_length=places[each.pk][1],
+            position=each.position,
+            line_length=each.line_length,
             puller=pullers.get(each.puller_id),
             may_name_puller=not settings.TENANT_ISOLATION
             or clients.get(each.puller_id) == each.client_id,
         )
         for each in rows
-        if each.pk in places  # the others have moved on between the two queries
     }
 
 
-def _places(server_uuids: Iterable[str]) -> dict[int, tuple[int, int]]:
-    """The position of each start in its line and the length of that, by the deployment's id.
+# In the order in which places are given out; see pool.controller.places.
+_NOT_BEHIND = Q(turn__lt=OuterRef("turn")) | Q(turn=OuterRef("turn"), pk__lte=OuterRef("pk"))
 
-    A line is those that wait for the same image on the same server, or for a build place there, in
-    the order of pool.controller.places. All are read at once: to count those before each start
-    takes long for hundreds.
-    """
-    active = Deployment.objects.filter(status__in=ACTIVE, server_uuid__in=set(server_uuids))
-    lines: dict[tuple[str, ...], list[int]] = {}
-    rows = active.order_by("turn", "pk").values_list("pk", "status", "server_uuid", "image")
-    for pk, status, server, image in rows:
-        needs_image = status == DeploymentStatus.WAITING_FOR_IMAGE
-        lines.setdefault((status, server, image if needs_image else ""), []).append(pk)
-    return {
-        pk: (position, len(line))
-        for line in lines.values()
-        for position, pk in enumerate(line, start=1)
-    }
+
+def _same_line() -> QuerySet[Deployment]:
+    """Those that wait for the same image on the same server, or for a build place there."""
+    same = {"status": OuterRef("status"), "server_uuid": OuterRef("server_uuid")}
+    needs_image = Q(status=DeploymentStatus.WAITING_FOR_IMAGE)
+    return Deployment.objects.filter(~needs_image | Q(image=OuterRef("image")), **same)
 
 
 def _pulls() -> QuerySet[Deployment, int]:
