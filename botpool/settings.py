@@ -371,7 +371,7 @@ INSTALLED_APPS = [
     "bots",
     "servers",
     "coolify",
-    "core.admin_app.StrictAdminConfig",
+    "core.administration.app.StrictAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

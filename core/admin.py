@@ -8,7 +8,7 @@ from django.db.models import Choices, Model, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect, QueryDict
 from django.utils.functional import cached_property
 
-from core.admin_columns import readable_column
+from core.administration.columns import readable_column
 from core.permissions import OPERATE
 from core.sql import estimated_rows
 

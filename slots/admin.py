@@ -1,7 +1,7 @@
 from django.contrib import admin
 
 from core.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
-from core.badges import badge
+from core.administration.badges import badge
 from slots.description import wanted_description
 from slots.models import Deployment, Finding, Lease, Pool, Slot, SlotTransition, WarmImage, Watch
 from slots.status import SlotStatus

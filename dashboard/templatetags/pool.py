@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from core.badges import badge
+from core.administration.badges import badge
 from dashboard.overview.cells import LETTERS
 from slots.models import Slot
 from slots.status import ContainerStatus, SlotStatus

@@ -314,12 +314,12 @@ def test_advice_has_a_button_that_does_it(operator):
 
 def test_a_bot_that_is_late_because_coolify_is_away_says_so_at_every_step(operator):
     bot = ask()
-    Budget.objects.create(
-        id=1,
-        open_since=Now() - timedelta(minutes=3),
-        open_until=Now() + timedelta(minutes=1),
-        open_reason="Coolify answered the call to start an application with 502.",
-    )
+    away = {
+        "open_since": Now() - timedelta(minutes=3),
+        "open_until": Now() + timedelta(minutes=9),
+        "open_reason": "Coolify answered the call to start an application with 502.",
+    }
+    Budget.objects.update_or_create(pk=Budget.THE_ONE, defaults=away)
     page = operator.visit("/")
     expect(page.locator("#attention")).to_contain_text("no answer for 3 min")
     page.get_by_label("Search everything").fill(f"#{bot.pk}")
@@ -356,8 +356,8 @@ def test_the_size_of_a_pool_is_changed(administrator):
     page = administrator.visit("/")
     page.locator("#card-zoom").get_by_role("link", name="Change size").click()
     page.get_by_label("Reason").fill("More meetings")
-    page.get_by_label("Slots").fill("7")
-    page.get_by_role("button", name="Change size").click()
+    page.get_by_label("Maximum slots").fill("7")
+    page.get_by_role("button", name="Change the size of Zoom").click()
     expect(page.locator("#card-zoom")).to_contain_text("0 of 7 in use")
 
 

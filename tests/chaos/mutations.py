@@ -73,7 +73,7 @@ MUTATIONS = (
     ),
     _one(
         "only declared filters in the admin",
-        "core/admin_site.py",
+        "core/administration/site.py",
         "(DeclaredLookups, lax)",
         "(lax,)",
         "tests/security/test_admin_lookups.py::"

@@ -8,7 +8,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db.models import BooleanField, Field, Model
 from django.utils.safestring import SafeString
 
-from core.badges import badge
+from core.administration.badges import badge
 
 # A tick and a cross would call one of the two answers wrong.
 YES, NO = "yes", "–"

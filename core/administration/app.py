@@ -4,4 +4,4 @@ from django.contrib.admin.apps import AdminConfig
 
 
 class StrictAdminConfig(AdminConfig):
-    default_site = "core.admin_site.StrictSite"
+    default_site = "core.administration.site.StrictSite"

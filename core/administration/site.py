@@ -60,8 +60,6 @@ class StrictSite(admin.AdminSite):
             if models
         ]
 
-    def app_index(
-        self, request: HttpRequest, app_label: str, extra_context: Any = None
-    ) -> HttpResponseRedirect:
+    def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> Any:
         """The index has everything. Which package a model lives in is of no use to its readers."""
         return HttpResponseRedirect(reverse("admin:index"))
