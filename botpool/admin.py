@@ -17,6 +17,24 @@ admin.site.site_title = "Botpool"
 admin.site.index_title = "Administration"
 admin.site.enable_nav_sidebar = False
 
+admin.site.sections = (  # type: ignore[attr-defined]
+    ("Access", ("auth.User", "auth.Group", "bots.ApiKey", "bots.Client")),
+    ("Pool", ("slots.Slot", "slots.Pool", "coolify.Server", "slots.WarmImage")),
+    ("Bots", ("bots.Bot", "queues.QueueEntry", "slots.Deployment")),
+    ("Webhooks", ("bots.WebhookEndpoint", "bots.WebhookDelivery")),
+    (
+        "Records",
+        (
+            "botpool.OperatorAction",
+            "bots.BotEvent",
+            "slots.SlotTransition",
+            "slots.Finding",
+            "botpool.LoginFailure",
+            "django_q.Failure",
+        ),
+    ),
+)
+
 admin.site.unregister(User)
 
 

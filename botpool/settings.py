@@ -390,7 +390,7 @@ INSTALLED_APPS = [
     "bots",
     "servers",
     "coolify",
-    "core.admin_app.StrictAdminConfig",
+    "core.administration.app.StrictAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -444,6 +444,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
 LANGUAGE_CODE = "en"
+FORMAT_MODULE_PATH = "botpool.formats"
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"

@@ -19,6 +19,9 @@ class BotAdmin(ActionPermission, ReadOnlyAdmin):
     readonly_fields = ["configuration"]
     actions = [page_action("cancel-bot", "Cancel"), page_action("try-again", "Try again")]
 
+    def view_on_site(self, bot: Bot) -> str:
+        return f"/bots/{bot.pk}/"
+
     @admin.display(description="configuration (secrets hidden)")
     def configuration(self, bot: Bot) -> str:
         return masked_text(bot.config)

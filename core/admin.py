@@ -8,39 +8,9 @@ from django.db.models import Choices, Model, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect, QueryDict
 from django.utils.functional import cached_property
 
+from core.administration.columns import readable_column
 from core.permissions import OPERATE
 from core.sql import estimated_rows
-
-# The forms in which Django's filters pass on what was chosen.
-_FORMS_OF_FILTERS = ("", "__exact", "__isnull", "__isempty", "__id__exact", "__gte", "__lt")
-
-
-class DeclaredLookups:
-    """Refuses every lookup in the address of a list that its `list_filter` does not offer.
-
-    Django allows all lookups on all fields of the model. A reader could then guess a hidden field
-    character by character, or send expressions that PostgreSQL refuses.
-    """
-
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        filters = self.get_list_filter(request)  # type: ignore[attr-defined]
-        return any(lookup in _lookups_of(each) for each in filters)
-
-
-def _lookups_of(declared: Any) -> list[str]:
-    if isinstance(declared, type):
-        return [declared.parameter_name]  # type: ignore[attr-defined]
-    field = declared if isinstance(declared, str) else declared[0]
-    return [field + form for form in _FORMS_OF_FILTERS]
-
-
-class StrictSite(admin.AdminSite):
-    """Makes every admin that is registered strict, also those of libraries."""
-
-    def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
-        lax = admin_class or admin.ModelAdmin
-        strict = type(lax.__name__, (DeclaredLookups, lax), {"__module__": lax.__module__})
-        super().register(model_or_iterable, strict, **options)
 
 
 class EstimatingPaginator(Paginator):
@@ -64,6 +34,10 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     show_full_result_count = False
     paginator = EstimatingPaginator
     list_per_page = 50
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        """Coloured statuses, and words for yes and no."""
+        return [readable_column(self.model, name) for name in super().get_list_display(request)]
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False

@@ -1,6 +1,6 @@
 """Helpers for hand-written SQL, and the few statements about the session and the server."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 M = TypeVar("M", bound=models.Model)
 
 
-def fetch_one(sql: str, params: Mapping[str, Any]) -> tuple[Any, ...] | None:
+def fetch_one(sql: str, params: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...] | None:
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         return cursor.fetchone()

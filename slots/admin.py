@@ -1,6 +1,7 @@
 from django.contrib import admin
 
 from core.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
+from core.administration.badges import badge
 from slots.description import wanted_description
 from slots.images import PlatformImage, Prepull
 from slots.models import Deployment, Finding, Lease, Pool, Slot, SlotTransition, WarmImage, Watch
@@ -11,7 +12,7 @@ from slots.status import SlotStatus
 class SlotAdmin(ActionPermission, ReadOnlyAdmin):
     list_display = [
         "name", "platform", "status", "status_since", "assigned_bot", "container_status",
-        "cordoned", "description_in_coolify", "last_used_at",
+        "in_service", "error",
     ]  # fmt: skip
     list_filter = ["platform", "status", "container_status", "cordoned", "recreate"]
     search_fields = ["name", "=coolify_uuid", "=assigned_bot__id", "error"]
@@ -27,9 +28,23 @@ class SlotAdmin(ActionPermission, ReadOnlyAdmin):
         page_action("delete", "Delete slot and application"),
     ]
 
+    readonly_fields = ["description_in_coolify"]
+
     @admin.display(description="description in Coolify")
     def description_in_coolify(self, slot: Slot) -> str:
         return wanted_description(slot)
+
+    @admin.display(description="in service", ordering="cordoned")
+    def in_service(self, slot: Slot) -> str:
+        """One word for three flags, of which most slots have none."""
+        if slot.beyond_size:
+            return badge("beyond_the_size")
+        if slot.quarantined:
+            return badge("quarantined")
+        return badge("cordoned") if slot.cordoned else "yes"
+
+    def view_on_site(self, slot: Slot) -> str:
+        return f"/slots/{slot.name}/"
 
 
 @admin.register(Pool)

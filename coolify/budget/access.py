@@ -100,7 +100,8 @@ def _probes(refusal: Refusal) -> bool:
 def _not_sent(call: Call, refusal: Refusal, *, now: datetime) -> AccessRefused:
     left = (refusal.probe_at - now).total_seconds() if refusal.probe_at else COME_BACK
     return AccessRefused(
-        f"{call.name} was not sent, because Coolify refused it before: {refusal.reason}",
+        f"The call to {call.purpose} was not sent, because Coolify refused it before: "
+        f"{refusal.reason}",
         retry_after=min(max(left, 1.0), COME_BACK),
         reason="access",
     )

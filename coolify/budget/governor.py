@@ -211,17 +211,21 @@ def _refusal(call: Call, *, verdict: str, wait: float, reason: str) -> BudgetExh
     wait = max(wait, 0.05)
     if verdict == "circuit":
         return CircuitOpen(
-            f"{call.name} was not sent: Coolify failed too often. One call at a time checks "
-            f"whether it is back, the next in {wait:.0f} s. {reason}".strip(),
+            f"The call to {call.purpose} was not sent: Coolify failed too often. One call at a "
+            f"time checks whether it is back, the next in {wait:.0f} s. {reason}".strip(),
             retry_after=wait,
             reason=verdict,
         )
     if verdict == "paused":
-        text = f"{call.name} must wait {wait:.0f} s: Coolify accepts no more calls until then."
+        text = (
+            f"The call to {call.purpose} must wait {wait:.0f} s: Coolify accepts no more calls "
+            "until then."
+        )
     else:
         text = (
-            f"{call.name} must wait {wait:.0f} s: of the {settings.COOLIFY_RATE_LIMIT} calls a "
-            f"minute (COOLIFY_RATE_LIMIT), the share for {call.call_class} calls is spent."
+            f"The call to {call.purpose} must wait {wait:.0f} s: of the "
+            f"{settings.COOLIFY_RATE_LIMIT} calls a minute (COOLIFY_RATE_LIMIT), the share for "
+            f"{call.call_class} calls is spent."
         )
     return BudgetExhausted(text, retry_after=wait, reason=verdict)
 

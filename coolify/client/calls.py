@@ -53,6 +53,33 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
     CallClass.TEXT: ("deployment", "update_application"),
 }
 
+# What each call does, for sentences: "the call to list applications".
+_PURPOSES = {
+    "application": "read an application",
+    "application_deployments": "list an application's deployments",
+    "applications": "list applications",
+    "cancel_deployment": "cancel a deployment",
+    "create_application": "create an application",
+    "delete_application": "delete an application",
+    "deployment": "read a deployment",
+    "deployments": "list deployments",
+    "destinations": "list destinations",
+    "docker_cleanup": "read the clean-up settings",
+    "environments": "list environments",
+    "envs": "read the environment variables",
+    "logs": "read a container's log",
+    "projects": "list projects",
+    "restart": "restart an application",
+    "servers": "list servers",
+    "set_envs": "set the environment variables",
+    "set_webhook": "set the webhook",
+    "start": "start an application",
+    "stop": "stop an application",
+    "update_application": "change an application",
+    "version": "read the version",
+    "webhook_notifications": "read the webhook",
+}
+
 
 @dataclass(frozen=True)
 class Call:
@@ -60,6 +87,11 @@ class Call:
     call_class: CallClass
     method: str
     path: str
+
+    @property
+    def purpose(self) -> str:
+        """For people: completes "the call to …" and "may not …"."""
+        return _PURPOSES.get(self.name, self.name.replace("_", " "))
 
     @property
     def only_reads(self) -> bool:

@@ -70,7 +70,7 @@ def unreachable(call: Call, error: Exception, *, base_url: str) -> Unreachable:
         else "The request was sent, but its answer was lost."
     )
     return Unreachable(
-        f"Coolify at {base_url} could not be reached for {call.name}: {_cause(error)}. {advice}",
+        f"Coolify at {base_url} could not be reached to {call.purpose}: {_cause(error)}. {advice}",
         maybe_done=not never_sent and not call.only_reads,
     )
 
@@ -96,7 +96,8 @@ def fault_of(call: Call, reply: Reply) -> CoolifyError | None:
 def not_json(call: Call, reply: Reply) -> MalformedAnswer:
     found = "an HTML page" if b"<html" in reply.content[:2000].lower() else "not JSON"
     return MalformedAnswer(
-        f"Coolify's answer to {call.name} ({reply.status}) is {found}. Is COOLIFY_API_URL the "
+        f"Coolify's answer to the call to {call.purpose} ({reply.status}) is {found}. Is "
+        "COOLIFY_API_URL the "
         "address of the API, ending in /api/v1, with no login page or proxy in front of it?",
         status=reply.status,
         maybe_done=not call.only_reads and reply.status < 300,
@@ -137,7 +138,8 @@ def _cause(error: Exception) -> str:
 def _redirected(call: Call, reply: Reply) -> WrongAddress:
     target = reply.headers.get("Location", "elsewhere").split("?")[0]
     return WrongAddress(
-        f"Coolify redirects {call.name} to {target}. Set COOLIFY_API_URL to the address "
+        f"Coolify redirects the call to {call.purpose} to {target}. Set COOLIFY_API_URL to the "
+        "address "
         "that does not redirect (https instead of http, and ending in /api/v1).",
         status=reply.status,
     )
@@ -145,7 +147,8 @@ def _redirected(call: Call, reply: Reply) -> WrongAddress:
 
 def _server_error(call: Call, reply: Reply) -> Unavailable:
     return Unavailable(
-        f"Coolify answered {call.name} with {reply.status}: it is restarting, overloaded or "
+        f"Coolify answered the call to {call.purpose} with {reply.status}: it is restarting, "
+        "overloaded or "
         f"broken. {_message(reply)}".strip(),
         status=reply.status,
         retry_after=_retry_after(reply),
@@ -176,7 +179,8 @@ def _forbidden(call: Call, reply: Reply) -> CoolifyError:
         )
     if "Missing required team role" in message:
         return RoleMissing(
-            f"The user of the Coolify token may not {call.name}: since 4.2 that needs an admin of "
+            f"The user of the Coolify token may not {call.purpose}: since 4.2 that needs an "
+            "admin of "
             "the team. Make that user an admin, or create a token as one.",
             status=reply.status,
         )
@@ -187,7 +191,7 @@ def _forbidden(call: Call, reply: Reply) -> CoolifyError:
 
 def _ability_missing(call: Call, ability: str) -> AbilityMissing:
     return AbilityMissing(
-        f"The Coolify token cannot {call.name}: it lacks the ability {ability}. Create a token "
+        f"The Coolify token cannot {call.purpose}: it lacks the ability {ability}. Create a token "
         "with read, write and deploy (none of them implies another) and set COOLIFY_API_TOKEN.",
         ability=ability,
     )
@@ -198,7 +202,8 @@ def _not_found(call: Call, reply: Reply) -> CoolifyError:
     if not isinstance(data, dict):
         # A proxy answers like this while Coolify restarts: it does not mean "gone".
         return Unavailable(
-            f"The 404 for {call.name} is not Coolify's own: a proxy in front of it answered, "
+            f"The 404 for the call to {call.purpose} is not Coolify's own: a proxy in front of "
+            "it answered, "
             "perhaps while Coolify restarts. If this persists, check COOLIFY_API_URL.",
             status=404,
             maybe_done=False,
@@ -206,17 +211,19 @@ def _not_found(call: Call, reply: Reply) -> CoolifyError:
     found = NOT_FOUND.fullmatch(_message(reply))
     if found is None or "docs" in data:
         return WrongAddress(
-            f"Coolify has no route for {call.name}: COOLIFY_API_URL does not end in /api/v1, "
+            f"Coolify has no route for the call to {call.purpose}: COOLIFY_API_URL does not end "
+            "in /api/v1, "
             "or this version of Coolify is too old or too new.",
             status=404,
         )
     thing = found["thing"].lower()
-    return NotFound(f"Coolify has no such {thing} ({call.name}).", thing=thing)
+    return NotFound(f"Coolify has no such {thing}.", thing=thing)
 
 
 def _method_changed(call: Call, reply: Reply) -> MethodChanged:
     return MethodChanged(
-        f"This version of Coolify does not accept {call.method} for {call.name} (405). "
+        f"This version of Coolify does not accept {call.method} for the call to {call.purpose} "
+        "(405). "
         f"{_message(reply)} Botpool supports v4 betas up to 4.3.",
         status=reply.status,
     )
@@ -245,7 +252,8 @@ def _refused(call: Call, reply: Reply) -> CoolifyError:
     )
     text = " ".join(part for part in (message, details) if part)
     return Refused(
-        f"Coolify refused {call.name} ({reply.status}): {text or 'it did not say why'}",
+        f"Coolify refused the call to {call.purpose} ({reply.status}): "
+        f"{text or 'it did not say why'}",
         status=reply.status,
         message=message,
         errors=errors,

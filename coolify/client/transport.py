@@ -152,7 +152,8 @@ def _read(call: Call, response: requests.Response, *, deadline: float) -> bytes:
         size += len(chunk)
         if size > MAX_ANSWER_BYTES:
             raise MalformedAnswer(
-                f"Coolify's answer to {call.name} is larger than {MAX_ANSWER_BYTES} bytes.",
+                f"Coolify's answer to the call to {call.purpose} is larger than "
+                f"{MAX_ANSWER_BYTES} bytes.",
                 maybe_done=not call.only_reads,
             )
         if time.monotonic() > deadline:

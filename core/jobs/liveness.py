@@ -1,6 +1,6 @@
 """Whether a worker and a ticker do their work; each check returns a reason if not."""
 
-from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.db.models import DurationField, ExpressionWrapper, F
@@ -12,14 +12,23 @@ from core.leases import Lease
 
 
 def reasons_of_processes() -> dict[str, str]:
-    checks: dict[str, Callable[[], str]] = {"worker": _worker, "ticker": _ticker}
-    return {name: reason for name, check in checks.items() if (reason := check())}
+    found = Lease.objects.filter(key__in=(WORKER_HEARTBEAT, LEASE)).annotate(
+        finished=_since("finished_at"), expired=_since("expires_at")
+    )
+    leases = {lease.key: lease for lease in found}
+    reasons = {
+        "worker": _worker(leases.get(WORKER_HEARTBEAT)),
+        "ticker": _ticker(leases.get(LEASE)),
+    }
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
-def _worker() -> str:
-    since = ExpressionWrapper(Now() - F("finished_at"), output_field=DurationField())
-    heartbeats = Lease.objects.filter(key=WORKER_HEARTBEAT).annotate(silence=since)
-    silence = heartbeats.values_list("silence", flat=True).first()
+def _since(field: str) -> ExpressionWrapper:
+    return ExpressionWrapper(Now() - F(field), output_field=DurationField())
+
+
+def _worker(heartbeat: Any) -> str:
+    silence = heartbeat.finished if heartbeat else None
     if silence is None:
         return "no worker has run yet (manage.py worker)"
     if silence > settings.WORKER_SILENCE_LIMIT + settings.WORKER_HEARTBEAT_INTERVAL:
@@ -27,13 +36,10 @@ def _worker() -> str:
     return ""
 
 
-def _ticker() -> str:
-    since = ExpressionWrapper(Now() - F("expires_at"), output_field=DurationField())
-    leading = Lease.objects.filter(key=LEASE).exclude(holder="").annotate(expired=since)
-    expired = leading.values_list("expired", flat=True).first()
-    if expired is None:
+def _ticker(leading: Any) -> str:
+    if leading is None or not leading.holder or leading.expired is None:
         return "no ticker leads (manage.py ticker)"
-    silence = expired + LEASE_TTL
+    silence = leading.expired + LEASE_TTL
     if silence > 2 * LEASE_TTL:
         return f"no ticker has led for {silence.total_seconds():.0f} s"
     return ""

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus
+from pool.waiting.measurements import PULL
 from slots.deployment import Deployment, DeploymentStatus
 
 Typical = dict[str, timedelta]
@@ -92,6 +93,8 @@ def _container(each: Deployment, typical: Typical) -> Step:
     begin = each.place_at or each.created_at
     note = "pulled the image" if each.leader else ""
     step = _step("Container", "deploying", begin, each.ended_at, typical, note=note)
+    if each.leader:
+        step = replace(step, typical=typical.get(PULL))
     is_failed = each.status in _FAILED
     return replace(step, tone="error", note="failed") if is_failed else step
 

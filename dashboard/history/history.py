@@ -1,5 +1,7 @@
 """The history page. Not live: it is read anew with each visit."""
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from django.http import Http404, HttpRequest
@@ -8,6 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from bots.status import Platform
+from core.clock import database_now
 from core.permissions import VIEW
 from dashboard.history.points import RANGES, Point, causes_of, history
 from dashboard.lists.csv_export import csv_file, wants_csv
@@ -34,6 +37,7 @@ def history_page(request: HttpRequest) -> HttpResponseBase:
     if wants_csv(request.GET):
         columns = (*COLUMNS, *(cause for cause, _ in causes))
         return csv_file("history", columns, (_cells(point, causes) for point in points))
+    now = database_now()
     context = {
         "ranges": list(RANGES.values()),
         "chosen": chosen,
@@ -43,7 +47,7 @@ def history_page(request: HttpRequest) -> HttpResponseBase:
         "has_more": len(points) > MOST_ROWS,
         "causes": causes,
         "totals": _totals(points),
-        "data": _data(points, causes),
+        "data": _data(points, causes, begin=now - chosen.length, end=now),
     }
     return render(request, "dashboard/history.html", context)
 
@@ -66,17 +70,20 @@ def _totals(points: list[Point]) -> dict[str, Any]:
     }
 
 
-def _data(points: list[Point], causes: list[tuple[str, str]]) -> dict[str, Any]:
-    """What the charts draw: times in seconds, and one list per line."""
+def _data(
+    points: list[Point], causes: list[tuple[str, str]], *, begin: datetime, end: datetime
+) -> dict[str, Any]:
+    """What the charts draw: times in seconds, and one list per line. The first and the last have no
+    values: they make the axis as long as the range, also where samples are missing."""
 
-    def line(name: str) -> list[Any]:
-        return [getattr(point, name) for point in points]
+    def line(values: Iterable[Any]) -> list[Any]:
+        return [None, *values, None]
 
     return {
-        "at": [int(point.at.timestamp()) for point in points],
-        **{name: line(name) for name in COLUMNS if name != "at"},
+        "at": [int(at.timestamp()) for at in (begin, *(point.at for point in points), end)],
+        **{n: line(getattr(point, n) for point in points) for n in COLUMNS if n != "at"},
         "causes": [
-            {"name": name, "values": [point.failures[cause] for point in points]}
+            {"name": name, "values": line(point.failures[cause] for point in points)}
             for cause, name in causes
         ],
     }

@@ -30,10 +30,8 @@ from slots.models import Slot
 _REMEDIES = {
     AttentionCode.WORKER_GONE: "Start one with manage.py worker and check its log.",
     AttentionCode.TICKER_GONE: "Start one with manage.py ticker and check its log.",
-    AttentionCode.COOLIFY_AWAY: "Check that Coolify is up. Running bots are not affected. Lift "
-    "pause probes it now.",
-    AttentionCode.CALLS_PAUSED: "If this lasts, check what else uses this Coolify, or lift the "
-    "pause.",
+    AttentionCode.COOLIFY_AWAY: "Check that Coolify is up. Meetings go on.",
+    AttentionCode.CALLS_PAUSED: "If this lasts, check what else uses this Coolify.",
 }
 LEASE_PATIENCE = timedelta(minutes=2)
 _FINDINGS: dict[str, tuple[AttentionCode, str]] = {
@@ -292,7 +290,7 @@ def _faults(health: Iterable[Part]) -> Iterator[Attention]:
                 next_step=part.next_step or _REMEDIES[part.code],
                 link=part.link or f"{reverse('activity')}?show=parts",
                 button=part.button,
-                does=_action(part.action, item=part.action) if part.action else "",
+                does=_action(part.action, item=part.item) if part.action else "",
             )
 
 

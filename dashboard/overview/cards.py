@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Q
 from django.db.models.functions import Now
+from django.utils.safestring import SafeString
 
 from bots.status import Platform
 from dashboard.models import PoolSample
+from dashboard.overview.cells import Cell, cells_by_platform, grid
 from dashboard.overview.charts import Chart, line_chart, stacked_chart
 from pool.capacity import paused_pools, pool_size
 from pool.waiting.measurements import TypicalStart, typical_starts
@@ -19,17 +21,6 @@ from slots.models import Pool, Slot
 from slots.status import HELD, SlotStatus
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    name: str
-    status: str
-    cordoned: bool
-    beyond_size: bool
-    words: str
-    since: datetime
-    expected: timedelta | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +38,10 @@ class Card:
     paused: Pool | None
     charts: list[Chart]
     stop_problems: int = 0
+
+    @property
+    def grid(self) -> SafeString:
+        return grid(self.cells)
 
     @property
     def share(self) -> int:
@@ -70,21 +65,21 @@ class Card:
 
 def cards() -> list[Card]:
     """The number of queries does not depend on the number of slots."""
-    slots = _by_platform(Slot.objects.select_related("assigned_bot").order_by("platform", "number"))
     pools = {pool.platform: pool for pool in Pool.objects.all()}
     paused = {pool.platform: pool for pool in paused_pools()}
     lines = _lines()
-    starts = _starts_under_way()
+    cells = cells_by_platform(_starts_under_way())
+    troubled = _stop_problems()
     warm = _warm_shares()
     samples = _by_platform(_last_hour())
     return [
         _card(
             platform,
-            slots=slots[platform],
+            cells=cells[platform],
+            stop_problems=troubled[platform],
             pool=pools.get(platform),
             paused=paused.get(platform),
             line=lines.get(platform, (0, None)),
-            starts=starts,
             warm_share=warm.get(platform),
             samples=samples[platform],
         )
@@ -95,51 +90,38 @@ def cards() -> list[Card]:
 def _card(
     platform: Platform,
     *,
-    slots: list[Slot],
+    cells: list[Cell],
+    stop_problems: int,
     pool: Pool | None,
     paused: Pool | None,
     line: tuple[int, datetime | None],
-    starts: dict[int, timedelta],
     warm_share: int | None,
     samples: list[PoolSample],
 ) -> Card:
-    counted = Counter(slot.status for slot in slots)
-    usable = Counter(slot.status for slot in slots if slot.status != "idle" or not slot.cordoned)
+    counted = Counter(cell.status for cell in cells)
+    usable = Counter(cell.status for cell in cells if cell.status != "idle" or not cell.cordoned)
     return Card(
         platform=platform,
-        cells=[_cell(slot, starts.get(slot.pk)) for slot in slots],
+        cells=cells,
         counts=[(status.value, usable[status]) for status in SlotStatus],
         maximum=pool_size(platform, pool),
         own_size=pool is not None and pool.max_size is not None,
         in_use=sum(counted[status] for status in HELD),
         waiting=line[0],
         oldest=line[1],
-        deploying=sum(slot.pk in starts for slot in slots),
+        deploying=sum(cell.expected is not None for cell in cells),
         warm_share=warm_share,
         paused=paused,
         charts=_charts(samples) if samples else [],
-        stop_problems=sum(bool(slot.stop_problem) for slot in slots),
+        stop_problems=stop_problems,
     )
 
 
-def _cell(slot: Slot, expected: timedelta | None) -> Cell:
-    return Cell(
-        name=slot.name,
-        status=slot.status,
-        cordoned=slot.cordoned,
-        beyond_size=slot.beyond_size,
-        words=_words(slot),
-        since=slot.status_since,
-        expected=expected,
-    )
-
-
-def _words(slot: Slot) -> str:
-    status = "starting" if slot.status == SlotStatus.DEPLOYING else slot.status
-    cordoned = ", cordoned" if slot.cordoned else ""
-    bot = slot.assigned_bot
-    holder = f", bot #{bot.pk} {bot.display_name[:40]}" if bot is not None else ""
-    return f"{slot.name}: {status}{cordoned}{holder}"
+def _stop_problems() -> Counter[str]:
+    """Only these can have one; see `Slot.stop_problem`."""
+    still_calls = Q(status=SlotStatus.IDLE, late_call_at__gt=F("status_since"))
+    found = Slot.objects.filter(Q(status=SlotStatus.STOPPING) | still_calls)
+    return Counter(slot.platform for slot in found if slot.stop_problem)
 
 
 def _by_platform(rows: Iterable) -> defaultdict[str, list]:

@@ -8,8 +8,10 @@ from django.urls import reverse
 from coolify.budget.report import BudgetReport
 from coolify.shared import refused_access
 from core.jobs.liveness import reasons_of_processes
+from dashboard.actions.coolify import ACCESS, CIRCUIT, PAUSE
 from dashboard.overview.codes import AttentionCode
 from pool.controller.belief.doubts import open_doubt
+from pool.waiting.words import time_of
 from slots.deployment import Watch
 
 
@@ -22,6 +24,7 @@ class Part:
     next_step: str = ""
     button: str = ""
     action: str = ""
+    item: str = ""
     link: str = ""
 
 
@@ -48,6 +51,7 @@ def _coolify(budget: BudgetReport) -> Part:
             next_step="Such calls are not sent again until the token changes or you try again.",
             button="Try again",
             action="try-access",
+            item=ACCESS,
         )
     if budget.circuit == "closed" and (doubt := open_doubt()):
         words = f"is not believed: {doubt.reason}"
@@ -55,19 +59,38 @@ def _coolify(budget: BudgetReport) -> Part:
         return part(is_well=False, words=words, next_step=doubt.check, link=repairs)
     watch = Watch.objects.filter(failing_since__isnull=False).first()
     if budget.circuit != "closed":
-        words = f"does not answer: {budget.circuit_reason}"
-    elif watch is not None:
+        return _away(budget)
+    if watch is not None:
         words = f"cannot be observed: {watch.error}"
-    else:
-        return part(is_well=True, words="answers")
-    return part(is_well=False, words=words)
+        return part(is_well=False, words=words)
+    return part(is_well=True, words="answers")
+
+
+def _away(budget: BudgetReport) -> Part:
+    since = f" since {time_of(budget.circuit_since)}" if budget.circuit_since else ""
+    again = f"; tried again at {time_of(budget.circuit_until)}" if budget.circuit_until else ""
+    return Part(
+        code=AttentionCode.COOLIFY_AWAY,
+        name="Coolify",
+        is_well=False,
+        words=f"no answer{since}{again}. {budget.circuit_reason}",
+        next_step="Check that Coolify is up. Meetings go on; starts and stops wait.",
+        button="Try now",
+        action="lift-pause",
+        item=CIRCUIT,
+    )
 
 
 def _calls(budget: BudgetReport) -> Part:
     part = partial(Part, code=AttentionCode.CALLS_PAUSED, name="Calls")
     if budget.paused_until is not None:
-        words = f"paused until {budget.paused_until:%H:%M:%S} UTC: {budget.pause_reason}"
-        return part(is_well=False, words=words)
+        return part(
+            is_well=False,
+            words=f"paused until {time_of(budget.paused_until)}: {budget.pause_reason}",
+            button="Lift pause",
+            action="lift-pause",
+            item=PAUSE,
+        )
     words = f"{budget.spent} of {budget.limit} in the last minute"
     if budget.spent >= budget.limit:
         # Normal under load: starts and stops go first, and the rest follows within a minute.

@@ -19,17 +19,15 @@ from dashboard.overview.cards import cards
 from dashboard.overview.headline import headline, waiting_lines
 from dashboard.overview.health import health
 from dashboard.permissions import needs
-from queues.models import QueueEntry
 
 
 @require_safe
 @needs(VIEW)
 def overview(request: HttpRequest) -> HttpResponse:
     parts = health(budget_report())
-    waits = estimates() if QueueEntry.objects.exists() else None
-    version = version_of(
-        version_of_pool(), parts, shown_findings(), waits, leases_in_vain(), failing_channels()
-    )
+    pool = version_of_pool()
+    waits = estimates() if pool.has_waiters else None
+    version = version_of(pool, parts, shown_findings(), waits, leases_in_vain(), failing_channels())
 
     def live() -> dict[str, Any]:
         shown = cards()

@@ -29,6 +29,9 @@ COLUMNS = (
     "building_since", "coolify_ended_at", "ended_at",
 )  # fmt: skip
 
+# Those in progress, oldest first. More than these at once are of no use to a reader.
+MOST_ACTIVE = 100
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -59,7 +62,9 @@ def deployment_list(request: HttpRequest) -> HttpResponseBase:
 
     def live() -> dict[str, Any]:
         rows, before = recent.shown()
-        return {"images": _by_image(active, warm), "deployments": rows, "before": before}
+        hidden = max(active.count() - MOST_ACTIVE, 0)
+        images = _by_image(active, warm)
+        return {"images": images, "hidden": hidden, "deployments": rows, "before": before}
 
     return live_page(
         request,
@@ -85,7 +90,7 @@ def _matching(request: HttpRequest) -> Any:
 
 def _by_image(active: Any, warm: Any) -> list[ImageOnServer]:
     known = {(each.image, each.server_uuid) for each in warm if each.state == "warm"}
-    deployments = list(active)
+    deployments = list(active.order_by("-pulling", "pk")[:MOST_ACTIVE])
     waiting = each_start_waits_for(each.bot_id for each in deployments)
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for each in deployments:
@@ -97,7 +102,7 @@ def _by_image(active: Any, warm: Any) -> list[ImageOnServer]:
             image=image,
             server=server,
             is_warm=(image, server) in known,
-            rows=sorted(rows, key=lambda row: (not row.deployment.pulling, row.deployment.pk)),
+            rows=rows,
         )
         for (image, server), rows in sorted(groups.items())
     ]

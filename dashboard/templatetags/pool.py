@@ -10,69 +10,14 @@ from django.http import QueryDict
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from core.administration.badges import badge
+from dashboard.overview.cells import LETTERS
 from slots.models import Slot
 from slots.status import ContainerStatus, SlotStatus
 
 register = template.Library()
 
-# A letter in addition to the colour, for readers who cannot tell the colours apart.
-LETTERS = {
-    "idle": "I",
-    "deploying": "D",
-    "busy": "B",
-    "stopping": "S",
-    "error": "E",
-}
-
-# Other states take the look of the slot status that is closest.
-TONES = {
-    "PENDING": "waiting",
-    "QUEUED": "waiting",
-    "DEPLOYING": "deploying",
-    "JOINING_CALL": "busy",
-    "IN_WAITING_ROOM": "busy",
-    "IN_CALL": "busy",
-    "LEAVING": "stopping",
-    "DONE": "idle",
-    "FAILED": "error",
-    "CANCELLED": "stopping",
-    "waiting_for_image": "waiting",
-    "waiting_for_place": "waiting",
-    "starting": "deploying",
-    "in_progress": "deploying",
-    "finished": "idle",
-    "failed": "error",
-    "timed_out": "error",
-    "cancelled": "stopping",
-    "RUNNING": "busy",
-    "STOPPED": "idle",
-    "CRASHING": "error",
-    "healthy": "idle",
-    "degraded": "deploying",
-    "unreachable": "error",
-    "draining": "waiting",
-    "cordoned": "waiting",
-    "removed": "stopping",
-    "warm": "idle",
-    "doubted": "deploying",
-    "cold": "stopping",
-    "waiting": "waiting",
-    "pulling": "deploying",
-    "done": "idle",
-    "given_up": "stopping",
-    "settled": "idle",
-    "switching": "deploying",
-    "pull_failed": "error",
-    "restored": "waiting",
-    "IDLE": "idle",
-}
-
-
-@register.filter
-def badge(status: str) -> SafeString:
-    tone = TONES.get(status, status)
-    words = status.replace("_", " ").lower()
-    return format_html('<span class="badge {}">{}</span>', tone, words)
+register.filter("badge", badge)
 
 
 @register.filter

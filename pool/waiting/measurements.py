@@ -153,6 +153,8 @@ SELECT
     percentile_cont(0.5) WITHIN GROUP (ORDER BY d.place_at - d.image_at) AS place,
     percentile_cont(0.5) WITHIN GROUP (ORDER BY d.ended_at - d.place_at)
         FILTER (WHERE d.status = 'finished' AND NOT d.leader) AS container,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY d.ended_at - d.place_at)
+        FILTER (WHERE d.status = 'finished' AND d.leader) AS pull,
     (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY event.at - joining.started_at)
         FROM bots_botevent AS event JOIN bots_bot AS joining ON joining.id = event.bot_id
         WHERE event.id > (SELECT max(id) FROM bots_botevent) - %(recent)s
@@ -166,7 +168,8 @@ SELECT
 FROM slots_deployment AS d JOIN bots_bot AS bot ON bot.id = d.bot_id
 WHERE d.id > (SELECT max(id) FROM slots_deployment) - %(recent)s AND bot.platform = %(platform)s
 """
-STEPS = ("Queued", "Image", "Build place", "Container", "Joining", "In call")
+PULL = "Pull"  # the step of a container whose start pulls the image
+STEPS = ("Queued", "Image", "Build place", "Container", PULL, "Joining", "In call")
 
 
 def typical_steps(platform: str) -> dict[str, timedelta]:

@@ -148,6 +148,8 @@ def _after_error(slot: Slot) -> str:
             "once the cause is gone."
         )
     how = "recovered with a new application" if attempts else "recovered"
+    if slot.server_unreachable:
+        return f"It gets no bot. It is {how} once Coolify reaches its server again."
     return (
         f"It gets no bot. It is {how} from {time_of(due)} on (attempt {attempts + 1} of {limit})."
     )

@@ -42,7 +42,7 @@ def _image(start: Start, around: Surroundings) -> WaitingFor:
     bot = f"bot #{puller.bot_id}" if start.may_name_puller else "another bot"
     pull = f"{bot} has pulled {deployment.image}{_on_server(deployment, around)}"
     expected_at = start.if_ahead(_end_of_pull(puller, around))
-    line = f"{rank} to start once {pull}{_state_of_pull(puller, start, expected_at)}"
+    line = f"{rank} to start once {pull}{_state_of_pull(puller, start, around, expected_at)}"
     return _in_line(start, around, WaitingCode.IMAGE, line, expected_at)
 
 
@@ -52,12 +52,14 @@ def _end_of_pull(puller: Deployment, around: Surroundings) -> datetime | None:
     return began_at + lasts if began_at and lasts else None
 
 
-def _state_of_pull(puller: Deployment, start: Start, expected_at: datetime | None) -> str:
+def _state_of_pull(
+    puller: Deployment, start: Start, around: Surroundings, expected_at: datetime | None
+) -> str:
     if puller.status not in ACTIVE:
         return ", whose start has failed and is being cancelled in Coolify"
     if puller.start_asked_at is None:
         return ", which has not begun yet"
-    return _about(expected_at, start)
+    return _about(expected_at, start, around)
 
 
 def _build_place(start: Start, around: Surroundings) -> WaitingFor:
@@ -67,7 +69,7 @@ def _build_place(start: Start, around: Surroundings) -> WaitingFor:
     wait = around.typical_start(deployment.image).warm * start.position / places
     expected_at = max(start.now + wait, again or start.now)
     rank = f"{ordinal(start.position)} of {start.line_length}"
-    held_back = f", not before {time_of(again)}" if again else _about(expected_at, start)
+    held_back = f", not before {time_of(again)}" if again else _about(expected_at, start, around)
     where = _on_server(deployment, around)
     line = f"{rank} for {count_of(places, 'build place')}{where}{held_back}"
     return _in_line(start, around, WaitingCode.BUILD_PLACE, line, expected_at)
@@ -88,8 +90,10 @@ def _in_line(
     return WaitingFor(code, f"{line}{gives_up}.", start.position, expected_at)
 
 
-def _about(expected_at: datetime | None, start: Start) -> str:
-    return f", about {length_of(expected_at - start.now)}" if expected_at else ""
+def _about(expected_at: datetime | None, start: Start, around: Surroundings) -> str:
+    if expected_at is None or around.budget.circuit != "closed":
+        return ""
+    return f", about {length_of(expected_at - start.now)}"
 
 
 def _on_server(deployment: Deployment, around: Surroundings) -> str:

@@ -54,6 +54,22 @@
     }
   }
 
+  // --- The admin writes times as text (botpool/formats) -------------------------------------------
+
+  const WRITTEN = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC$/;
+
+  function markTimes() {
+    for (const box of document.querySelectorAll("#content td, #content .readonly")) {
+      const found = WRITTEN.exec(box.textContent.trim());
+      if (!found) continue;
+      const time = document.createElement("time");
+      time.dateTime = `${found[1]}T${found[2]}Z`;
+      time.dataset.clock = "";
+      time.textContent = box.textContent;
+      box.replaceChildren(time);
+    }
+  }
+
   // --- Cells of the slot grid: how long it has been so, and how far a start is -------------------
 
   function tellAge(event) {
@@ -80,6 +96,7 @@
 
   document.addEventListener("botpool:shown", (event) => tellTimes(event.target));
   document.addEventListener("DOMContentLoaded", () => {
+    markTimes();
     tellTimes(document);
     setInterval(() => document.hidden || tellTimes(document), EVERY);
   });

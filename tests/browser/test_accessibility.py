@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from slots.models import Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
 from tests.dashboard.populated import ask, notify, populate, sample_an_hour
@@ -11,7 +12,7 @@ from tests.dashboard.populated import ask, notify, populate, sample_an_hour
 pytestmark = pytest.mark.slow
 
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
-RUN = "() => axe.run({resultTypes: ['violations']})"
+RUN = "rules => axe.run({resultTypes: ['violations'], ...(rules && {runOnly: rules})})"
 PAGES = [
     "/",
     "/slots/",
@@ -33,37 +34,70 @@ PAGES = [
     "/activity/",
     "/activity/?show=leases",
     "/activity/?show=parts",
+    "/activity/?show=repairs",
+    "/activity/?show=operators",
+    "/clients/",
+    "/webhooks/",
+    "/webhooks/new/",
+    "/bots/new/",
     "/actions/force-release/?all=slots",
+    "/actions/resize/?item=zoom",
+]
+ADMIN = [
+    "/admin/",
+    "/admin/slots/slot/",
+    "/admin/slots/slot/{slot}/change/",
+    "/admin/bots/bot/",
+    "/admin/bots/apikey/add/",
+    "/admin/auth/user/{user}/history/",
 ]
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_no_page_has_a_serious_fault(browser, live_server, settings, scheme, width):
+# Of a dark page only the colours differ from the light one.
+LOOKS = [
+    ("light", 1440, None),
+    ("dark", 1440, ["color-contrast"]),
+    ("light", 390, None),
+    ("dark", 390, ["color-contrast"]),
+]
+
+
+@pytest.mark.parametrize("pages", [PAGES[::2], PAGES[1::2], ADMIN], ids=["some", "others", "admin"])
+def test_no_page_has_a_serious_fault(browser, live_server, settings, pages):
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 12}
-    make_user("ada", "administrator", password=PASSWORD)
+    user = make_user("ada", "administrator", password=PASSWORD, is_staff=True)
     bots = populate(12)
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 0}
     sample_an_hour()
     notify()
     ask()
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
-    )
+    context = browser.new_context(reduced_motion="reduce")
     visitor = Visitor(context, live_server.url)
     visitor.visit("/login/")
-    faults = {"/login/": _faults(visitor.page)}
+    faults = {"/login/": _faults_in_each_look(visitor.page)}
     visitor.log_in("ada")
-    for path in PAGES:
-        visitor.visit(path.format(bot=bots[2].pk))
-        faults[path] = _faults(visitor.page)
+    ids = {"bot": bots[2].pk, "slot": Slot.objects.first().pk, "user": user.pk}
+    for path in pages:
+        visitor.visit(path.format(**ids))
+        faults[path] = _faults_in_each_look(visitor.page)
     context.close()
     assert {path: found for path, found in faults.items() if found} == {}
 
 
-def _faults(page):
+def _faults_in_each_look(page):
+    """Without a reload: only the styles differ."""
+    found = []
+    for scheme, width, rules in LOOKS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        found += [f"{scheme}, {width} px: {fault}" for fault in _faults(page, rules)]
+    return found
+
+
+def _faults(page, rules=None):
     page.evaluate(AXE)
-    result = page.evaluate(RUN)
+    result = page.evaluate(RUN, rules)
     return [
         f"{fault['id']}: {fault['nodes'][0]['html'][:150]} ({len(fault['nodes'])})"
         for fault in result["violations"]

@@ -1,20 +1,23 @@
 """Operator journeys in a real browser."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db.models.functions import Now
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
+from coolify.models import Budget
 from pool.assign import assign_bot_to_slot
 from pool.lifecycle import confirm_slot_stopped, mark_slot_running, release_bot_from_slot
 from slots.models import Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
 from tests.dashboard.populated import ask, fail, populate, run, sample_an_hour
-from tests.factories import BotFactory, SlotFactory
+from tests.factories import BotFactory, DeploymentFactory, SlotFactory
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +101,9 @@ def test_a_slot_is_force_released_after_a_confirmation(operator):
     page.get_by_role("button", name="Force release").click()
     expect(page.get_by_text("Force release: done for 1 slot.")).to_be_visible()
     assert Bot.objects.get(pk=bot.pk).failure_reason.endswith("Stuck in the lobby")
+    # Who released it is on the same page.
+    line = page.locator("tr", has_text="Stuck in the lobby").first
+    expect(line).to_contain_text("user:otto")
 
 
 def test_an_action_applies_to_all_that_match_the_filter(operator):
@@ -304,3 +310,74 @@ def test_advice_has_a_button_that_does_it(operator):
     page.get_by_label("Reason").fill("Fixed")
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_text("Retry: done for 1 slot.")).to_be_visible()
+
+
+def test_a_bot_that_is_late_because_coolify_is_away_says_so_at_every_step(operator):
+    bot = ask()
+    away = {
+        "open_since": Now() - timedelta(minutes=3),
+        "open_until": Now() + timedelta(minutes=9),
+        "open_reason": "Coolify answered the call to start an application with 502.",
+    }
+    Budget.objects.update_or_create(pk=Budget.THE_ONE, defaults=away)
+    page = operator.visit("/")
+    expect(page.locator("#attention")).to_contain_text("no answer for 3 min")
+    page.get_by_label("Search everything").fill(f"#{bot.pk}")
+    page.keyboard.press("Enter")
+    expect(page.locator(".why")).to_contain_text("Coolify has not answered for 3 min")
+
+
+def test_a_queued_bot_says_its_place_and_when_it_gives_up(operator, settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 0)
+    bot = ask()
+    page = operator.visit("/")
+    page.get_by_role("link", name="Bots", exact=True).click()
+    page.get_by_role("link", name=f"#{bot.pk}").click()
+    why = page.locator(".why")
+    expect(why).to_contain_text("1st in the Google Meet queue")
+    expect(why).to_contain_text("it gives up in 4 min")
+
+
+def test_the_failing_slot_is_found_and_taken_out(operator):
+    slot = SlotFactory()
+    failed = {"status": "failed", "failure_cause": "deployment_failed"}
+    for _ in range(3):
+        DeploymentFactory(slot=slot, bot=BotFactory(), ended_at=timezone.now(), **failed)
+    page = operator.visit("/")
+    row = page.locator("#attention li", has_text=f"{slot.name} failed 3 of its last 3 starts")
+    row.get_by_role("link", name="Cordon").click()
+    page.get_by_label("Reason").fill("Its starts fail")
+    page.get_by_role("button", name="Cordon").click()
+    expect(page.get_by_text("Cordon: done for 1 slot.")).to_be_visible()
+    assert Slot.objects.get(pk=slot.pk).cordoned
+
+
+def test_the_size_of_a_pool_is_changed(administrator):
+    page = administrator.visit("/")
+    page.locator("#card-zoom").get_by_role("link", name="Change size").click()
+    page.get_by_label("Reason").fill("More meetings")
+    page.get_by_label("Maximum slots").fill("7")
+    page.get_by_role("button", name="Change the size of Zoom").click()
+    expect(page.locator("#card-zoom")).to_contain_text("0 of 7 in use")
+
+
+def test_what_a_list_shows_is_exported(operator):
+    bot = ask()
+    page = operator.visit("/bots/?platform=google-meet")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    exported = download.value.path().read_text()
+    assert f"\n{bot.pk}," in exported
+
+
+def test_the_admin_has_the_header_and_the_local_times_of_the_pages(administrator):
+    slot = SlotFactory(number=1)
+    page = administrator.visit("/")
+    page.get_by_role("link", name="Admin").click()
+    page.get_by_role("link", name="Slots", exact=True).last.click()
+    expect(page.locator("#result_list .badge.idle")).to_have_text("idle")
+    expect(page.locator("#result_list time").first).to_have_attribute("data-clock", "")
+    page.get_by_role("link", name=slot.name).click()
+    page.get_by_role("link", name="Open its page").click()
+    expect(page.get_by_role("heading", name=slot.name)).to_be_visible()
+    assert administrator.complaints == []

@@ -136,7 +136,7 @@ MUTATIONS = (
     ),
     _one(
         "only declared filters in the admin",
-        "core/admin.py",
+        "core/administration/site.py",
         "(DeclaredLookups, lax)",
         "(lax,)",
         "tests/security/test_admin_lookups.py::"

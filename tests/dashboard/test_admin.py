@@ -1,7 +1,10 @@
 """The Django admin: every model is listed, and almost all are read-only."""
 
+from datetime import UTC, datetime
+
 import pytest
 from django.apps import apps
+from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -10,9 +13,10 @@ from django.urls import reverse
 from api.keys import use_api_key
 from bots.models import ApiKey, Bot, BotEvent
 from dashboard.roles import OUR_APPS
-from slots.models import Deployment, SlotTransition
+from slots.models import Deployment, Slot, SlotTransition
 from tests.dashboard.conftest import logged_in, make_user
 from tests.dashboard.populated import ask, populate, run
+from tests.factories import SlotFactory
 
 MODELS = [model for app in OUR_APPS for model in apps.get_app_config(app).get_models()]
 
@@ -109,8 +113,59 @@ def test_the_admin_uses_the_login_of_the_dashboard(client, db):
     assert answer["Location"] == "/login/?next=/admin/"
 
 
-def test_the_plural_of_the_watch_is_spelled_right(administrator):
-    assert "Watchs" not in administrator.get("/admin/").text
+def test_the_index_leaves_out_internal_tables(administrator):
+    page = administrator.get("/admin/").text
+    assert all(
+        f">{name}</a>" in page for name in ("Users", "API keys", "Slots", "Operator actions")
+    )
+    assert not any(name in page for name in ("Tall", "Request names", "Watch", "Call counts"))
+
+
+def test_every_entry_of_the_index_is_a_registered_model():
+    named = {label for _, labels in admin.site.sections for label in labels}
+    assert named <= {model._meta.label for model in admin.site._registry}
+
+
+def test_the_page_of_an_app_is_the_index(administrator):
+    assert administrator.get("/admin/slots/")["Location"] == "/admin/"
+
+
+def test_a_healthy_slot_is_in_service_and_has_no_cross(administrator):
+    SlotFactory()
+    page = administrator.get("/admin/slots/slot/").text
+    assert '<span class="badge idle">idle</span>' in page
+    assert '<td class="field-in_service">yes</td>' in page
+    assert "icon-no" not in page
+
+
+@pytest.mark.parametrize("flag", ["cordoned", "quarantined"])
+def test_a_slot_out_of_service_says_why(administrator, flag):
+    SlotFactory(cordoned=True, quarantined=flag == "quarantined")
+    assert (
+        f'<span class="badge {flag}">{flag}</span>' in administrator.get("/admin/slots/slot/").text
+    )
+
+
+def test_times_have_24_hours_seconds_and_the_zone(administrator):
+    slot = SlotFactory()
+    Slot.objects.filter(pk=slot.pk).update(status_since=datetime(2026, 1, 2, 21, 3, 4, tzinfo=UTC))
+    assert "2026-01-02 21:03:04 UTC" in administrator.get("/admin/slots/slot/").text
+
+
+def test_a_page_of_the_admin_has_the_header_of_the_dashboard(administrator):
+    page = administrator.get("/admin/slots/slot/").text
+    assert '<header class="top">' in page
+    assert 'href="/maintenance/"' in page
+
+
+def test_a_new_key_has_no_raw_objects_in_its_form(administrator):
+    assert "object at 0x" not in administrator.get("/admin/bots/apikey/add/").text
+
+
+def test_the_page_of_a_slot_is_one_click_away(administrator):
+    slot = SlotFactory()
+    page = administrator.get(f"/admin/slots/slot/{slot.pk}/change/").text
+    assert f'href="/slots/{slot.name}/"' in page
 
 
 def test_history_is_filtered_by_the_new_status(administrator):

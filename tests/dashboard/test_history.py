@@ -132,8 +132,9 @@ def test_each_range_has_a_page_with_data_and_a_table(viewer, name):
     roll_up()
     page = viewer.get(f"/history/?range={name}").text
     data = json.loads(page.partition('type="application/json">')[2].partition("</script>")[0])
-    assert data["in_use"] == [3.0]
-    assert data["causes"] == [{"name": "Waited too long", "values": [2]}]
+    # Between the two ends of the range, which have no values.
+    assert data["in_use"] == [None, 3.0, None]
+    assert data["causes"] == [{"name": "Waited too long", "values": [None, 2, None]}]
     assert page.count('<td data-label="From">') == 1
 
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 import botpool.urls  # registers the models that no app registers itself
 from api.keys import create_api_key
 from bots.models import ApiKey, Bot
-from core.admin import StrictSite
+from core.administration.site import StrictSite
 from dashboard.roles import VIEWER
 from tests.factories import BotFactory
 

@@ -1,0 +1,1 @@
+"""How Django writes times in the admin."""

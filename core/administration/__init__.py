@@ -1,0 +1,1 @@
+"""The look of the Django admin: its site and index, readable columns, coloured statuses."""
