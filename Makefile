@@ -5,7 +5,7 @@ BIN := .venv/bin
 JOBS ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test programs screenshots lint format bench image-test chaos mutants requirements clean
+.PHONY: help run test programs screenshots lint format bench image-test chaos matrix mutants requirements clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -72,6 +72,9 @@ SEED ?= 1
 MINUTES ?= 5
 chaos: .venv/.installed-dev ## run bots while everything is killed and broken; SEED=1 MINUTES=5
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) $(ARGS)
+
+matrix: .venv/.installed-dev programs ## the core of the suite on each supported Python and PostgreSQL
+	@$(BIN)/python -m tests.matrix $(ARGS)
 
 mutants: .venv/.installed-dev ## remove each safeguard in turn: a test must fail
 	@$(BIN)/python -m tests.chaos.mutations $(ARGS)
