@@ -78,7 +78,7 @@ def _cells(options: argparse.Namespace) -> Iterator[Cell]:
 
 def _run(python: Path, postgres: str, column: str, *, jobs: str) -> tuple[str, bool]:
     begin = time.monotonic()
-    words = ["-q", "-n", jobs if column == "core" else "0", "--dist", "loadfile"]
+    words = ["-q", "--durations=25", "-n", jobs if column == "core" else "0", "--dist", "loadfile"]
     done = subprocess.run(
         [python, "-m", "pytest", *words, *COLUMNS[column]],
         cwd=ROOT,
