@@ -430,7 +430,8 @@ def test_a_failed_build_is_about_to_be_placed_again():
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("pool", [{"speed": 100}], indirect=True)
+# Slow enough for a busy machine to see every wait.
+@pytest.mark.parametrize("pool", [{"speed": 25, "cold_pull_seconds": 50}], indirect=True)
 def test_bots_move_forward_through_their_waits(pool):
     bots = [pool.request() for _ in range(9)]
     seen = {bot.pk: [] for bot in bots}
