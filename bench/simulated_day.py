@@ -22,6 +22,7 @@ import psutil
 import requests
 
 from bench.big_coolify import DESCRIPTION, IMAGE, BigCoolify, Place, big_coolify
+from coolify.simulator.settings import DEFAULT_TOKEN
 
 HOURS = 24
 PLATFORMS = ("google-meet", "teams", "zoom")
@@ -160,6 +161,14 @@ class Day:
                 for _ in range(options.wave):
                     clients.submit(self._request, dice.choice(PLATFORMS), dice.uniform(1500, 3300))
         self.took = time.monotonic() - begin
+        self._wait_for_the_last(until=begin + options.minutes * 60 * 1.5)
+
+    def _wait_for_the_last(self, *, until: float) -> None:
+        from bots.models import Bot
+        from bots.status import TERMINAL
+
+        while Bot.objects.exclude(status__in=TERMINAL).exists() and time.monotonic() < until:
+            time.sleep(1.0)
 
     def _request(self, platform: str, meeting_seconds: float) -> None:
         meetings = {
@@ -251,7 +260,7 @@ class Watching:
                 kind = self._kind(process)
                 times = process.cpu_times()
                 self.cpu[process.pid] = (kind, times.user + times.system)
-                memory[kind] += process.memory_info().rss / 1e6
+                memory[kind] += process.memory_full_info().uss / 1e6
         for kind, total in memory.items():
             self.memory[kind] = max(self.memory[kind], total)
 
@@ -313,9 +322,7 @@ def _rows() -> dict[str, Any]:
 
 def _observation(coolify: BigCoolify) -> dict[str, Any]:
     """The list of all applications, as every observation reads it."""
-    from django.conf import settings
-
-    headers = {"Authorization": f"Bearer {settings.COOLIFY_API_TOKEN}"}
+    headers = {"Authorization": f"Bearer {DEFAULT_TOKEN}"}
     answer = requests.get(f"{coolify.api_url}/applications", headers=headers, timeout=120)
     return {
         "list of applications, MB": round(len(answer.content) / 1e6, 1),

@@ -42,7 +42,12 @@ def _options() -> argparse.Namespace:
 
 
 def _write(file: Path, outcome: Outcome, *, seed: int) -> None:
-    text = {"seed": seed, "violations": outcome.violations, **outcome.figures}
+    text = {
+        "seed": seed,
+        "violations": outcome.violations,
+        **outcome.figures,
+        "log": outcome.log,
+    }
     file.write_text(json.dumps(text, indent=2))
 
 

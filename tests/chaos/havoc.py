@@ -47,8 +47,10 @@ class Havoc:
             thread.join()
 
     def _deal(self, blow: Blow, kind: "Kind") -> None:
-        self.log.append(f"{blow.at:6.1f} s  {blow.kind} for {blow.seconds:.1f} s")
+        begin = time.time()
         kind.deal(self, blow)
+        took = f"{time.strftime('%H:%M:%S', time.gmtime(begin))}, {time.time() - begin:.1f} s"
+        self.log.append(f"{blow.at:6.1f} s  {blow.kind} ({took})")
         self.done[blow.kind] += 1
 
     def make_good(self) -> None:

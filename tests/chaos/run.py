@@ -35,7 +35,13 @@ def run(*, seed: int, seconds: float, keep_logs_in: Path | None = None) -> Outco
             return _run(fleet, seed=seed, seconds=seconds)
         finally:
             if keep_logs_in is not None:
-                shutil.copytree(directory / "logs", keep_logs_in, dirs_exist_ok=True)
+                _keep_logs(directory, keep_logs_in)
+
+
+def _keep_logs(directory: Path, where: Path) -> None:
+    shutil.copytree(directory / "logs", where, dirs_exist_ok=True)
+    for log in directory.glob("**/server.log"):
+        shutil.copy(log, where / f"{log.relative_to(directory).parts[0]}.log")
 
 
 def _run(fleet: Fleet, *, seed: int, seconds: float) -> Outcome:
@@ -60,7 +66,7 @@ def _run(fleet: Fleet, *, seed: int, seconds: float) -> Outcome:
     found += [("other", each) for each in (*broken_rules(fleet), *_surprises(fleet))]
     counts = {kind: sum(each == kind for each, _ in found) for kind in KINDS}
     figures_found = {**_figures(fleet, evidence, took), "violations by kind": counts}
-    return Outcome([text for _, text in found], figures_found, havoc.log)
+    return Outcome([text for _, text in found], figures_found, sorted(havoc.log))
 
 
 def _surprises(fleet: Fleet) -> list[str]:
