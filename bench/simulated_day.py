@@ -71,6 +71,7 @@ def _set_environment(home: Path, slots: int) -> None:
         "BOTPOOL_DATA_DIR": str(home),
         "DJANGO_SETTINGS_MODULE": "botpool.settings",
         "LOG_LEVEL": "ERROR",
+        "IDLE_TRANSACTION_LIMIT": "60000",  # to make the slots on a busy machine
         "MAX_POOL_SIZE": str(min(10_000, slots)),
         "COOLIFY_RATE_LIMIT": "100000",
         "API_RATE_LIMIT": "0",

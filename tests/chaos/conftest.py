@@ -20,7 +20,7 @@ def evidence():
         pulls=[],
         coolify_events=[],
         clients=clients,
-        havoc=SimpleNamespace(deleted=set(), servers_away=[]),
+        havoc=SimpleNamespace(deleted=set(), servers_away=[], coolify_away=[], postgres_away=[]),
         fences=[1, 2, 4],
         late=[],
     )

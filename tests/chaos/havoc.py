@@ -3,8 +3,8 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from signal import SIGHUP, SIGKILL, SIGUSR1, SIGUSR2
 from typing import Any
@@ -29,7 +29,10 @@ class Havoc:
     log: list[str] = field(default_factory=list)
     deleted: set[str] = field(default_factory=set)  # applications deleted by a blow
     crashed: set[str] = field(default_factory=set)  # applications whose container a blow crashed
-    servers_away: list[tuple[float, float]] = field(default_factory=list)  # from, until
+    # When servers, Coolify and PostgreSQL did not work: from, until.
+    servers_away: list[tuple[float, float]] = field(default_factory=list)
+    coolify_away: list[tuple[float, float]] = field(default_factory=list)
+    postgres_away: list[tuple[float, float]] = field(default_factory=list)
     begin: float = 0.0
 
     def strike(self, blows: list[Blow], kinds: Mapping[str, "Kind"]) -> None:
@@ -68,16 +71,19 @@ class Havoc:
     # --- Coolify -------------------------------------------------------------------------------
 
     def fault_for(self, lasting: float, kind: str, **fields: Any) -> None:
-        number = self.fleet.control.add_fault(kind, **fields)
-        time.sleep(lasting)
-        self.fleet.control.remove_fault(number)
+        with _noting(self.coolify_away):
+            number = self.fleet.control.add_fault(kind, **fields)
+            time.sleep(lasting)
+            self.fleet.control.remove_fault(number)
 
     def fault_some_times(self, blow: Blow, kind: str, **fields: Any) -> None:
         """The fault hits the next one to three victims, whenever they come."""
         self.fleet.control.add_fault(kind, times=1 + round(2 * blow.luck), **fields)
 
     def restart_coolify(self, blow: Blow) -> None:
-        self.fleet.control.restart_coolify(outage_seconds=blow.seconds)
+        with _noting(self.coolify_away):
+            self.fleet.control.restart_coolify(outage_seconds=blow.seconds)
+            time.sleep(blow.seconds)
 
     def lose_server(self, blow: Blow) -> None:
         """Coolify cannot reach it. Its containers run on."""
@@ -93,11 +99,10 @@ class Havoc:
         self._without_server(server, 4 * blow.seconds)
 
     def _without_server(self, server: str, seconds: float) -> None:
-        begin = time.time()
-        self.fleet.control.set_reachable(False, server=server)
-        time.sleep(seconds)
-        self.fleet.control.set_reachable(True, server=server)
-        self.servers_away.append((begin, time.time()))
+        with _noting(self.servers_away):
+            self.fleet.control.set_reachable(False, server=server)
+            time.sleep(seconds)
+            self.fleet.control.set_reachable(True, server=server)
 
     def clean_up_images(self, blow: Blow) -> None:
         """The nightly clean-up, on one server; sometimes with all images that are not in use."""
@@ -184,28 +189,32 @@ class Havoc:
             self.fleet.end_all_connections()
 
     def restart_postgres(self, blow: Blow) -> None:
-        with self.fleet.postgres.change:
+        with self.fleet.postgres.change, _noting(self.postgres_away):
             self.fleet.postgres.kill()
             time.sleep(min(blow.seconds, 3.0))
             self.fleet.postgres.start()
 
     def fail_over(self, blow: Blow) -> None:
         """The primary dies for good, the standby is promoted, and gets a standby of its own."""
-        with self.fleet.postgres.change:
+        with self.fleet.postgres.change, _noting(self.postgres_away):
             self.fleet.postgres.kill()
             time.sleep(blow.seconds)
             self.fleet.postgres.fail_over()
             self.fleet.postgres.follow()
 
     def refuse_writes(self, blow: Blow) -> None:
-        self._ask("ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
-        time.sleep(2 * blow.seconds)
-        self._ask("ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()")
+        with _noting(self.postgres_away):
+            self._ask(
+                "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"
+            )
+            time.sleep(2 * blow.seconds)
+            self._ask("ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()")
 
     def fill_disk(self, blow: Blow) -> None:
-        self._ask("UPDATE chaos_disk SET is_full = true")
-        time.sleep(2 * blow.seconds)
-        self._ask("UPDATE chaos_disk SET is_full = false")
+        with _noting(self.postgres_away):
+            self._ask("UPDATE chaos_disk SET is_full = true")
+            time.sleep(2 * blow.seconds)
+            self._ask("UPDATE chaos_disk SET is_full = false")
 
     def _ask(self, *statements: str) -> None:
         """Once PostgreSQL is up: another blow may have killed it."""
@@ -220,6 +229,15 @@ class Havoc:
         receiver.hangs.set()
         time.sleep(4 * blow.seconds)
         receiver.hangs.clear()
+
+
+@contextmanager
+def _noting(spans: list[tuple[float, float]]) -> Iterator[None]:
+    begin = time.time()
+    try:
+        yield
+    finally:
+        spans.append((begin, time.time()))
 
 
 @dataclass(frozen=True)

@@ -32,16 +32,29 @@ class Span(NamedTuple):
 
 
 def no_state_outlived_its_deadline(evidence: Evidence) -> Iterator[str]:
+    """A slot's deadlines begin anew with each outage: while Coolify or a server is away, nothing
+    can be stopped, and evidence has to last without a break. Those of bots need PostgreSQL only."""
+    havoc = evidence.havoc
+    away = [*havoc.coolify_away, *havoc.servers_away, *havoc.postgres_away]
     for before, after in _moves_of_slots(evidence):
+        took = after.at - _last_end(away, before.at, after.at)
         longest = _longest_in_slot(evidence, before)
-        if after.at - before.at > longest + scale.SLACK:
-            took = f"{after.at - before.at:.0f} s instead of {longest:.0f} s"
-            yield f"{before.slot_name} was {before.to_status} for {took}:\n      {before}"
-    for before, after in _moves_of_bots(evidence):
-        deadline = _longest_of_bot(evidence, before)
-        if deadline is not None and after.at - before.at > deadline + scale.SLACK:
-            took = f"{after.at - before.at:.0f} s instead of {deadline:.0f} s"
-            yield f"bot {before.bot_id} was {before.to_status} for {took}"
+        if took > longest + scale.SLACK:
+            text = f"{took:.0f} s instead of {longest:.0f} s"
+            yield f"{before.slot_name} was {before.to_status} for {text}:\n      {before}"
+    for earlier, later in _moves_of_bots(evidence):
+        took = later.at - _last_end(havoc.postgres_away, earlier.at, later.at)
+        deadline = _longest_of_bot(evidence, earlier)
+        if deadline is not None and took > deadline + scale.SLACK:
+            text = f"{took:.0f} s instead of {deadline:.0f} s"
+            yield f"bot {earlier.bot_id} was {earlier.to_status} for {text}"
+
+
+def _last_end(spans: list[tuple[float, float]], begin: float, end: float) -> float:
+    """When the last of the outages that touch this time was over; `begin` if there is none."""
+    return max(
+        (min(until, end) for since, until in spans if since < end and until > begin), default=begin
+    )
 
 
 def _moves_of_slots(evidence: Evidence) -> Iterator[tuple[Transition, Transition]]:
@@ -92,7 +105,8 @@ def no_slot_stayed_idle_beside_a_waiter(evidence: Evidence) -> Iterator[str]:
             continue
         platform = _platform_of(evidence, after)
         for wait in waits[platform]:
-            together = min(wait.end, after.at) - max(wait.begin, before.at)
+            begin, end = max(wait.begin, before.at), min(wait.end, after.at)
+            together = end - _last_end(evidence.havoc.postgres_away, begin, end)
             if together > scale.UNUSED:
                 yield f"bot {wait.bot.id} waited {together:.0f} s beside the idle {after.slot_name}"
 

@@ -59,6 +59,18 @@ def test_it_finds_a_slot_that_stayed_idle_beside_a_waiter(unused):
     assert found(unused) == [f"bot 1 waited 40 s beside the idle {SLOT}"]
 
 
+def test_the_time_before_postgresql_was_back_does_not_count(unused):
+    unused.havoc.postgres_away.append((1.0, 30.0))
+    assert found(unused) == []
+
+
+def test_a_slots_deadline_begins_anew_after_an_outage_of_coolify(evidence):
+    evidence.transitions[1:] = moves((2.0, "busy", "stopping"), (100.0, "stopping", "idle"))
+    assert len(found(evidence)) == 1
+    evidence.havoc.coolify_away.append((5.0, 60.0))
+    assert found(evidence) == []
+
+
 def test_a_slot_on_a_server_that_is_away_may_stay_idle(unused):
     unused.havoc.servers_away.append((1.0, 9.0))
     assert found(unused) == []
