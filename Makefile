@@ -5,7 +5,7 @@ BIN := .venv/bin
 JOBS ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test programs screenshots lint format bench image-test typescript-test setup chaos mutants requirements clean
+.PHONY: help run test programs screenshots lint format bench image-test typescript-test setup chaos scale matrix mutants requirements clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -78,8 +78,15 @@ typescript-test: .venv/.installed ## generate the TypeScript client and check it
 
 SEED ?= 1
 MINUTES ?= 5
-chaos: .venv/.installed-dev ## run bots while everything is killed and broken; SEED=1 MINUTES=5
-	@$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) $(ARGS)
+AT_ONCE ?= 1
+chaos: .venv/.installed-dev ## run bots while everything is killed and broken; SEED=1 or SEEDS=1-20 AT_ONCE=2
+	@$(BIN)/python -m tests.chaos $(if $(SEEDS),--seeds $(SEEDS) --at-once $(AT_ONCE),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
+
+scale: .venv/.installed-dev ## simulate a day of 10,000 slots on 60 servers, in ten minutes
+	@$(BIN)/python -m bench.simulated_day $(ARGS)
+
+matrix: .venv/.installed-dev programs ## the core of the suite on each supported Python and PostgreSQL
+	@$(BIN)/python -m tests.matrix $(ARGS)
 
 mutants: .venv/.installed-dev ## remove each safeguard in turn: a test must fail
 	@$(BIN)/python -m tests.chaos.mutations $(ARGS)

@@ -1,17 +1,30 @@
 """A pytest plugin (-p tests.embedded) that gives the tests their own throw-away PostgreSQL.
 
-A conftest.py would be too late: Django's settings are read before it.
+A conftest.py would be too late: Django's settings are read before it. TEST_POSTGRES names the
+directory with the binaries of another PostgreSQL than the wheel's.
 """
 
 import atexit
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from botpool.runtime.postgres import server as postgres
+
+
+def _use(binaries: Path) -> None:
+    done = subprocess.run([binaries / "postgres", "--version"], capture_output=True, text=True)
+    postgres.VERSION = done.stdout.split()[2].partition(".")[0]
+    postgres.LOCALE = ("--locale=C.UTF-8",)  # older ones have no builtin provider
+    postgres.binaries = lambda: binaries
+
+
+if os.environ.get("TEST_POSTGRES"):
+    _use(Path(os.environ["TEST_POSTGRES"]))
 
 _data_dir = Path(tempfile.mkdtemp(prefix="botpool-test-"))
 _data_dir.chmod(0o755)  # when started as root, PostgreSQL runs as a different user

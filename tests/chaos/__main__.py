@@ -7,10 +7,14 @@ from pathlib import Path
 
 from tests.chaos.report import as_text
 from tests.chaos.run import Outcome, run
+from tests.chaos.seeds import parse, run_many
 
 
 def main() -> int:
     options = _options()
+    if options.seeds:
+        seeds = parse(options.seeds)
+        return run_many(seeds, minutes=options.minutes, at_once=options.at_once, logs=options.logs)
     print(f"Chaos with seed {options.seed} for {options.minutes:g} min", flush=True)
     outcome = run(seed=options.seed, seconds=60 * options.minutes, keep_logs_in=options.logs)
     print(as_text(outcome.figures))
@@ -27,6 +31,8 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", default="", help="many runs, such as 1-20; ends with a table")
+    parser.add_argument("--at-once", type=int, default=1, help="of the runs of --seeds")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
     parser.add_argument(
@@ -36,7 +42,12 @@ def _options() -> argparse.Namespace:
 
 
 def _write(file: Path, outcome: Outcome, *, seed: int) -> None:
-    text = {"seed": seed, "violations": outcome.violations, **outcome.figures}
+    text = {
+        "seed": seed,
+        "violations": outcome.violations,
+        **outcome.figures,
+        "log": outcome.log,
+    }
     file.write_text(json.dumps(text, indent=2))
 
 

@@ -12,40 +12,43 @@ of Botpool:
 """
 
 import itertools
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from coolify.simulator.record import bots_in_two_containers, bots_in_two_meetings, overlapping
 from tests.chaos import scale
 from tests.chaos.evidence import ENDS, Bot, Event, Evidence
+from tests.chaos.promises import (
+    BLINK,
+    every_end_was_delivered,
+    no_client_saw_the_bots_of_another,
+    no_client_was_starved,
+    no_slot_stayed_idle_beside_a_waiter,
+    no_state_outlived_its_deadline,
+    the_mirror_was_right,
+    waits_by_platform,
+    was_being_cancelled,
+)
 
 BY_BOTPOOL = ("stopped", "application deleted", "replaced by a new deployment")
 IN_MEETING = ("JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL")
 MOST_CRASHES = 10  # the default of MAX_CONTAINER_RESTARTS
 CONTAINER_EVIDENCE = scale.TIMES["CONTAINER_EVIDENCE"] / 1000
-# The time between reading the queue and writing the history row of the assignment.
-BLINK = 0.5
+# After a clean-up, starts that were decided before may each find the image gone.
+SINCE_A_CLEAN_UP = 30.0
 LATE = "chaos:late"  # the witnesses' actor when they act on outdated data
 
 
+KINDS = ("lost", "doubled", "stuck", "other")
+
+
 def violations(evidence: Evidence) -> list[str]:
-    claims = (
-        every_accepted_bot_ended_exactly_once,
-        every_bot_has_one_request,
-        every_reason_to_end_is_true,
-        no_bot_in_two_places,
-        no_late_container_joined,
-        no_slot_with_two_bots,
-        no_container_without_assignment,
-        no_live_meeting_was_stopped,
-        no_living_bot_was_given_up,
-        one_cold_pull_at_a_time,
-        queue_order_was_kept,
-        no_write_under_a_lost_lease,
-        no_slot_was_moved_too_late,
-    )
-    return [violation for claim in claims for violation in claim(evidence)]
+    return [violation for _, violation in by_kind(evidence)]
+
+
+def by_kind(evidence: Evidence) -> list[tuple[str, str]]:
+    """Each violation, with one of KINDS."""
+    return [(kind, violation) for claim, kind in CLAIMS.items() for violation in claim(evidence)]
 
 
 def _with_history(evidence: Evidence, text: str, *bot_ids: int) -> str:
@@ -246,34 +249,36 @@ def _ran(container: dict[str, Any], begin: float, end: float) -> bool:
 
 def one_cold_pull_at_a_time(evidence: Evidence) -> Iterator[str]:
     for pull in evidence.pulls:
-        if pull["cold"] and pull["overlapped"]:
+        if pull["cold"] and pull["overlapped"] and not _just_cleaned_up(evidence, pull):
             yield f"two cold pulls of one image at once: {pull}"
 
 
+def _just_cleaned_up(evidence: Evidence, pull: dict[str, Any]) -> bool:
+    return any(
+        each["kind"] == "images pruned"
+        and each["server"] == pull["server_uuid"]
+        and pull["image"] in each["images"]
+        and 0 <= pull["started_at"] - each["at"] < SINCE_A_CLEAN_UP
+        for each in evidence.coolify_events
+    )
+
+
 def queue_order_was_kept(evidence: Evidence) -> Iterator[str]:
-    """A bot that gets a slot overtakes no bot in the queue with an earlier turn."""
-    waits = _waits_by_platform(evidence)
+    """A bot that gets a slot overtakes no waiter of its client with an earlier turn.
+
+    Its transaction sees what was committed before it began. How long it takes does not matter.
+    """
+    waits = waits_by_platform(evidence)
     for event in evidence.events:
         if event.to_status == "DEPLOYING":
             bot = evidence.bots[event.bot_id]
             for other, begin, end in waits[bot.platform]:
-                was_waiting = begin < event.at - BLINK and end > event.committed
-                if other.id != bot.id and was_waiting and _turn(other) < _turn(bot):
+                was_waiting = begin < event.began - BLINK and end > event.committed
+                comparable = other.id != bot.id and other.client_id == bot.client_id
+                is_excused = was_being_cancelled(evidence, other, event)
+                if comparable and was_waiting and not is_excused and _turn(other) < _turn(bot):
                     text = f"bot {bot.id} overtook bot {other.id}"
                     yield _with_history(evidence, text, bot.id, other.id)
-
-
-def _waits_by_platform(evidence: Evidence) -> dict[str, list[tuple[Bot, float, float]]]:
-    """For each wait: the bot, when its queue entry became visible, and when the wait ended."""
-    waits: dict[str, list[tuple[Bot, float, float]]] = defaultdict(list)
-    for bot in evidence.bots.values():
-        events = evidence.events_of[bot.id]
-        for event, following in zip(events, [*events[1:], None], strict=True):
-            if event.to_status == "QUEUED":
-                expired = event.at + bot.queue_timeout
-                end = min(following.at, expired) if following else expired
-                waits[bot.platform].append((bot, event.committed, end))
-    return waits
 
 
 def _turn(bot: Bot) -> float:
@@ -294,3 +299,26 @@ def no_slot_was_moved_too_late(evidence: Evidence) -> Iterator[str]:
     for each in evidence.transitions:
         if each.actor == LATE:
             yield f"a witness moved a slot that had moved on: {each}"
+
+
+CLAIMS = {
+    every_accepted_bot_ended_exactly_once: "lost",
+    every_bot_has_one_request: "doubled",
+    every_reason_to_end_is_true: "lost",
+    no_bot_in_two_places: "doubled",
+    no_late_container_joined: "doubled",
+    no_slot_with_two_bots: "doubled",
+    no_container_without_assignment: "doubled",
+    no_live_meeting_was_stopped: "lost",
+    no_living_bot_was_given_up: "lost",
+    one_cold_pull_at_a_time: "doubled",
+    queue_order_was_kept: "other",
+    no_write_under_a_lost_lease: "other",
+    no_slot_was_moved_too_late: "other",
+    no_state_outlived_its_deadline: "stuck",
+    no_slot_stayed_idle_beside_a_waiter: "stuck",
+    no_client_was_starved: "stuck",
+    no_client_saw_the_bots_of_another: "other",
+    every_end_was_delivered: "lost",
+    the_mirror_was_right: "stuck",
+}

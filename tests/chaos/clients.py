@@ -29,6 +29,9 @@ PLANS: tuple[dict[str, Any], ...] = (
     {"plan": "exit", "times": 1},
     {"plan": "hang"},
 )
+# One client floods the pool, the other one asks now and then.
+CLIENTS = ("client", "client", "client", "client-2")
+RECEIVERS = ("", "steady", "moody")
 MEETINGS = {
     "google-meet": "https://meet.google.com/abc-defg-hij",
     "teams": "https://teams.microsoft.com/meet/1234567890?p=abcdef",
@@ -47,10 +50,13 @@ class Wish:
     priority: int
     queue_timeout_ms: int
     cancelled_after: float | None
+    client: str = "client"
+    receiver: str = ""  # of its webhooks
 
-    @property
-    def body(self) -> dict[str, Any]:
+    def body(self, receivers: dict[str, str]) -> dict[str, Any]:
+        webhook = {"webhookUrl": receivers[self.receiver]} if self.receiver else {}
         return {
+            **webhook,
             "meetingUrl": MEETINGS[self.platform],
             "platform": self.platform,
             "botDisplayName": f"Chaos {self.number}",
@@ -83,6 +89,8 @@ def _draw_wish(dice: random.Random, *, number: int, at: float) -> Wish:
         priority=dice.choice((50, 100, 100, 100, 200)),
         queue_timeout_ms=dice.choice((3_000, 30_000, 60_000, 60_000)),
         cancelled_after=dice.uniform(0, 15) if hangs or dice.random() < 0.12 else None,
+        client=dice.choice(CLIENTS),
+        receiver=dice.choice(RECEIVERS),
     )
 
 
@@ -98,9 +106,11 @@ class Accepted:
 class Clients:
     url: str
     keys: dict[str, str]
+    receivers: dict[str, str] = field(default_factory=dict)
     accepted: list[Accepted] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    cancelled: set[int] = field(default_factory=set)
+    cancelled: dict[int, float] = field(default_factory=dict)  # when it was first asked for
+    shown_to_others: list[int] = field(default_factory=list)  # bots that another client saw
     released: list[tuple[float, str]] = field(default_factory=list)
     operator_allowed_many: int = 0
     calls_that_failed: int = 0
@@ -143,7 +153,11 @@ class Clients:
     def _ask(self, wish: Wish) -> None:
         asked_at = time.time()
         answer = self._call(
-            "POST", "/bots", json=wish.body, headers={"Idempotency-Key": f"wish-{wish.number}"}
+            "POST",
+            "/bots",
+            by=wish.client,
+            json=wish.body(self.receivers),
+            headers={"Idempotency-Key": f"wish-{wish.number}"},
         )
         if answer is None or answer.status_code != 201:
             why = "no answer" if answer is None else f"{answer.status_code} {answer.text[:200]}"
@@ -153,18 +167,27 @@ class Clients:
         bot_id = int(answer.json()["bot"]["id"])
         with self.lock:
             self.accepted.append(Accepted(wish, bot_id, asked_at, time.time()))
+        self._spy_on(bot_id, of=wish.client)
         if wish.cancelled_after is not None:
             time.sleep(wish.cancelled_after)
-            self.cancel(bot_id)
+            self.cancel(bot_id, by=wish.client)
 
-    def cancel(self, bot_id: int) -> None:
+    def _spy_on(self, bot_id: int, *, of: str) -> None:
+        """The other client must not see this bot."""
+        other = next(name for name in CLIENTS if name != of)
+        answer = self._call("GET", f"/bots/{bot_id}", by=other)
+        if answer is not None and answer.status_code != 404:
+            with self.lock:
+                self.shown_to_others.append(bot_id)
+
+    def cancel(self, bot_id: int, *, by: str) -> None:
         with self.lock:
-            self.cancelled.add(bot_id)
-        self._call("POST", f"/bots/{bot_id}/cancel")
+            self.cancelled.setdefault(bot_id, time.time())
+        self._call("POST", f"/bots/{bot_id}/cancel", by=by)
 
     def _release(self, number: int) -> None:
         """Release one of the slots that hold a bot now."""
-        answer = self._call("GET", "/slots")
+        answer = self._call("GET", "/slots", by="operator")
         slots = answer.json()["slots"] if answer is not None and answer.ok else []
         held = sorted(slot["slotName"] for slot in slots if slot["status"] in ("busy", "deploying"))
         if not held:
@@ -172,13 +195,13 @@ class Clients:
         name = held[number % len(held)]
         with self.lock:
             self.released.append((time.time(), name))
-        self._call("POST", f"/slots/{name}/release", json={"reason": "chaos"}, role="operator")
+        self._call("POST", f"/slots/{name}/release", by="operator", json={"reason": "chaos"})
 
     def _call(
-        self, method: str, path: str, *, role: str = "client", **arguments: Any
+        self, method: str, path: str, *, by: str, **arguments: Any
     ) -> requests.Response | None:
         """Retry until the call is answered, for at most LONGEST_TRY seconds."""
-        headers = {"Authorization": f"Bearer {self.keys[role]}", **arguments.pop("headers", {})}
+        headers = {"Authorization": f"Bearer {self.keys[by]}", **arguments.pop("headers", {})}
         give_up_at = time.monotonic() + LONGEST_TRY
         while time.monotonic() < give_up_at:
             try:

@@ -3,8 +3,9 @@
 It is read with plain SQL into plain values, without Botpool's own code.
 """
 
+import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos.clients import Clients
@@ -27,11 +28,13 @@ class Bot:
     created_at: float
     ended_at: float | None
     queue_timeout: float
+    client_id: int | None = None
 
 
 @dataclass(frozen=True)
 class Event:
-    """A row of a bot's history; `committed` is when other transactions could see it."""
+    """A row of a bot's history; `began` is when its transaction began, `committed` when other
+    transactions could see it."""
 
     id: int
     bot_id: int
@@ -43,6 +46,7 @@ class Event:
     slot_name: str
     epoch: int | None
     committed: float
+    began: float
 
     def __str__(self) -> str:
         move = f"{self.from_status or 'new'} → {self.to_status}"
@@ -76,6 +80,20 @@ class Transition:
         )
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """What became of the webhook about a bot's end."""
+
+    bot_id: int
+    event_id: int
+    receiver: str
+    ended_at: float
+    noted: bool
+    due: bool
+    delivered_at: float | None
+    attempts: int
+
+
 @dataclass
 class Evidence:
     bots: dict[int, Bot]
@@ -88,6 +106,10 @@ class Evidence:
     havoc: Havoc
     fences: list[int]  # with which the witnesses wrote, in order of writing
     late: list[str]  # what the witnesses tried on outdated data
+    deliveries: list[Delivery] = field(default_factory=list)
+    received: dict[str, set[int]] = field(default_factory=dict)  # events, by receiver
+    mirror: dict[Any, float] = field(default_factory=dict)  # how long it was wrong, in seconds
+    collected_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.events_of: dict[int, list[Event]] = defaultdict(list)
@@ -144,19 +166,24 @@ def collect(fleet: Fleet, clients: Clients, havoc: Havoc) -> Evidence:
         havoc=havoc,
         fences=[row[0] for row in fleet.ask("SELECT fence FROM chaos_witness ORDER BY id")],
         late=[row[0] for row in fleet.ask("SELECT what FROM chaos_late")],
+        deliveries=_deliveries(fleet),
+        received={name: set(each.received) for name, each in fleet.receivers.items()},
+        collected_at=time.time(),
     )
 
 
 def _bots(fleet: Fleet) -> list[Bot]:
     times = ", ".join(_SECONDS.format(name) for name in ("created_at", "ended_at", "queue_timeout"))
     plain = "id, platform, status, priority, failure_reason, failure_cause, slot_name"
-    return [Bot(*row) for row in fleet.ask(f"SELECT {plain}, {times} FROM bots_bot ORDER BY id")]
+    rows = fleet.ask(f"SELECT {plain}, {times}, client_id FROM bots_bot ORDER BY id")
+    return [Bot(*row) for row in rows]
 
 
 def _events(fleet: Fleet) -> list[Event]:
     rows = fleet.ask(
         f"SELECT id, bot_id, {_SECONDS.format('at')}, from_status, to_status, reason, actor,"
-        " slot_name, epoch, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8"
+        " slot_name, epoch, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8,"
+        " extract(epoch FROM chaos_began)::float8"
         " FROM bots_botevent ORDER BY id"
     )
     return [Event(*row) for row in rows]
@@ -168,3 +195,17 @@ def _transitions(fleet: Fleet) -> list[Transition]:
         " bot_id, epoch, coolify_uuid, actor FROM slots_slottransition ORDER BY id"
     )
     return [Transition(*row) for row in rows]
+
+
+def _deliveries(fleet: Fleet) -> list[Delivery]:
+    rows = fleet.ask(
+        "SELECT event.bot_id, event.id, regexp_replace(webhook.url, '.*/', ''),"
+        " extract(epoch FROM event.at)::float8, delivery.id IS NOT NULL,"
+        " delivery.due_at IS NOT NULL, extract(epoch FROM delivery.delivered_at)::float8,"
+        " coalesce(delivery.attempts, 0)"
+        " FROM bots_botevent AS event JOIN bots_webhook AS webhook USING (bot_id)"
+        " LEFT JOIN bots_webhookdelivery AS delivery"
+        " ON delivery.webhook_id = webhook.id AND delivery.event_id = event.id"
+        f" WHERE event.to_status IN {ENDS} AND event.from_status <> event.to_status"
+    )
+    return [Delivery(*row) for row in rows]

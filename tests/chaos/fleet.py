@@ -1,8 +1,6 @@
-"""Two nodes of Botpool around one PostgreSQL and one simulated Coolify."""
+"""Two nodes of Botpool around a pair of PostgreSQL servers and one simulated Coolify."""
 
-import os
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import requests
 
 from botpool.runtime.postgres import server as postgres
@@ -20,6 +17,8 @@ from coolify.simulator.settings import DEFAULT_PROJECT, DEFAULT_TOKEN, Settings
 from coolify.simulator.simulator import Simulator
 from tests.chaos import scale
 from tests.chaos.members import Keeper, Member, clean_environment, with_log
+from tests.chaos.postgres import Pair, running_pair
+from tests.chaos.receivers import Receiver, running_receivers
 from tests.chaos.skew import with_skewed_clock
 from tests.processes import ROOT, free_port, wait_until
 
@@ -27,17 +26,41 @@ NODES = 2
 # Seconds by which the second node's clock is wrong. At 60 times the speed, 3600 s are 2.5 days.
 SKEWS = (0, 45, -45, 3600, -3600)
 WEB_PATIENCE = 3.0
-WITNESS_TABLES = """
+# For the witnesses; for the checker, when the transaction of an event began; and a disk that can
+# be full: then every write fails as it does in PostgreSQL.
+TABLES = """
 CREATE TABLE chaos_witness (id bigint GENERATED ALWAYS AS IDENTITY, fence bigint NOT NULL);
-CREATE TABLE chaos_late (what text NOT NULL)
+CREATE TABLE chaos_late (what text NOT NULL);
+ALTER TABLE bots_botevent ADD COLUMN chaos_began timestamptz NOT NULL DEFAULT now();
+CREATE TABLE chaos_disk (is_full boolean NOT NULL);
+INSERT INTO chaos_disk VALUES (false);
+CREATE FUNCTION chaos_write() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT is_full FROM chaos_disk) THEN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
+    END IF;
+    RETURN NULL;
+END $$;
+DO $$
+DECLARE name text;
+BEGIN
+    FOR name IN SELECT tablename FROM pg_tables
+        WHERE schemaname = 'public' AND tablename NOT LIKE 'chaos%'
+    LOOP
+        EXECUTE format('CREATE TRIGGER chaos_disk BEFORE INSERT OR UPDATE ON %I'
+            ' FOR EACH STATEMENT EXECUTE FUNCTION chaos_write()', name);
+    END LOOP;
+END $$
 """
+CLIENTS = ("client", "client-2")
 MANAGE = [sys.executable, str(ROOT / "manage.py")]
 
 
 @dataclass
 class Fleet:
     directory: Path
-    server: postgres.Server
+    postgres: Pair
+    receivers: dict[str, Receiver]
     simulator: Simulator
     control: SimulatorControl
     keeper: Keeper
@@ -50,23 +73,13 @@ class Fleet:
         return [member for member in self.keeper.members if member.name.startswith(word)]
 
     def ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Query PostgreSQL directly, not through a gate."""
-        return ask(self.server, sql, *parameters)
+        return self.postgres.ask(sql, *parameters)
 
     def end_all_connections(self) -> None:
         self.ask(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         )
-
-    def kill_postgres(self) -> None:
-        pid = int((self.server.cluster / "postmaster.pid").read_text().split()[0])
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-    def start_postgres(self) -> None:
-        wait_until(self.server.is_gone, what="the killed PostgreSQL is gone")
-        self.server.start(throw_away=True)
 
     def logged(self, *words: str) -> list[str]:
         """The log lines that contain one of these words."""
@@ -83,48 +96,35 @@ class Fleet:
         return False
 
 
-def ask(server: postgres.Server, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    where = {"host": str(server.socket_dir), "port": postgres.PORT}
-    with psycopg.connect(user="botpool", dbname="botpool", autocommit=True, **where) as connection:
-        cursor = connection.execute(sql, parameters or None)
-        return cursor.fetchall() if cursor.description else []
-
-
 @contextmanager
 def running_fleet(directory: Path, *, seed: int) -> Iterator[Fleet]:
     with ExitStack() as stack:
-        server = stack.enter_context(postgres.running(directory, throw_away=True))
-        _prepare_postgres(server)
+        pair = stack.enter_context(running_pair(directory))
+        receivers = stack.enter_context(running_receivers())
         simulator = stack.enter_context(Simulator(_coolify(seed)))
         control = stack.enter_context(closing(SimulatorControl(simulator.url)))
         web_port = free_port()
         environment = _environment(directory, simulator=simulator, web_port=web_port)
-        keys = _set_up(environment, server)
+        keys = _set_up(environment, pair)
+        pair.follow()
         skew = random.Random(seed).choice(SKEWS)
-        members = [*_gates_and_nodes(directory, environment, server, web_port=web_port, skew=skew)]
+        members = [*_gates_and_nodes(directory, environment, pair, web_port=web_port, skew=skew)]
         fleet = Fleet(
             directory=directory,
-            server=server,
+            postgres=pair,
+            receivers=receivers,
             simulator=simulator,
             control=control,
             keeper=Keeper(members),
             url=f"http://127.0.0.1:{web_port}",
             keys=keys,
-            environment=_directly(environment, server),
+            environment=_directly(environment, pair),
             skew=skew,
         )
         stack.callback(fleet.keeper.stop)
         fleet.keeper.start()
         wait_until(fleet.is_ready, what="the fleet is ready", timeout=120)
         yield fleet
-
-
-def _prepare_postgres(server: postgres.Server) -> None:
-    """Lose no commit when PostgreSQL is killed, and record commit times for the checker."""
-    ask(server, "ALTER SYSTEM SET synchronous_commit = on")
-    ask(server, "ALTER SYSTEM SET track_commit_timestamp = on")
-    server.stop()
-    server.start(throw_away=True)
 
 
 def _coolify(seed: int) -> Settings:
@@ -135,6 +135,8 @@ def _coolify(seed: int) -> Settings:
         rate_limit=None,
         bot_threads=32,
         job_workers=8,
+        shortest_call=scale.SHORTEST_CALL,
+        longest_call=scale.LONGEST_CALL,
     )
 
 
@@ -152,18 +154,19 @@ def _environment(directory: Path, *, simulator: Simulator, web_port: int) -> dic
     }
 
 
-def _directly(environment: dict[str, str], server: postgres.Server) -> dict[str, str]:
-    path = str(server.socket_dir).replace("/", "%2F")
+def _directly(environment: dict[str, str], pair: Pair) -> dict[str, str]:
+    path = str(pair.link).replace("/", "%2F")
     return {**environment, "DATABASE_URL": f"postgres://botpool@{path}:{postgres.PORT}/botpool"}
 
 
-def _set_up(environment: dict[str, str], server: postgres.Server) -> dict[str, str]:
-    direct = _directly(environment, server)
+def _set_up(environment: dict[str, str], pair: Pair) -> dict[str, str]:
+    direct = _directly(environment, pair)
     manage("migrate", "--verbosity", "0", env=direct)
-    ask(server, WITNESS_TABLES)
+    pair.ask(TABLES)
+    roles = {**dict.fromkeys(CLIENTS, "client"), "operator": "operator"}
     return {
-        role: manage("create_api_key", role, "--role", role, env=direct).split()[-1]
-        for role in ("client", "operator")
+        name: manage("create_api_key", name, "--role", role, env=direct).split()[-1]
+        for name, role in roles.items()
     }
 
 
@@ -176,19 +179,18 @@ def manage(*words: str, env: dict[str, str]) -> str:
 def _gates_and_nodes(
     directory: Path,
     environment: dict[str, str],
-    server: postgres.Server,
+    pair: Pair,
     *,
     web_port: int,
     skew: int,
 ) -> Iterator[Member]:
-    socket = f"{server.socket_dir}/.s.PGSQL.{postgres.PORT}"
     web_ports = [free_port() for _ in range(NODES)]
     logs = directory / "logs"
     to_web = [f"127.0.0.1:{port}" for port in web_ports]
     yield _gate("gate to web", web_port, to_web, environment, logs, patience=WEB_PATIENCE)
     for number, port in enumerate(web_ports, start=1):
         gate_port = free_port()
-        yield _gate(f"gate to postgres {number}", gate_port, [socket], environment, logs)
+        yield _gate(f"gate to postgres {number}", gate_port, [pair.socket], environment, logs)
         own = {**environment, "DATABASE_URL": f"postgres://botpool@127.0.0.1:{gate_port}/botpool"}
         if number == NODES and skew:
             own |= with_skewed_clock(directory, seconds=skew)

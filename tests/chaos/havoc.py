@@ -1,11 +1,10 @@
-"""What is broken during a run: blows drawn from the seed, each with a time and a duration."""
+"""How things are broken during a run, and mended at its end. `blows.py` says what and when."""
 
-import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from signal import SIGHUP, SIGKILL, SIGUSR1, SIGUSR2
 from typing import Any
@@ -13,13 +12,6 @@ from typing import Any
 from tests.chaos import scale
 from tests.chaos.fleet import Fleet
 from tests.chaos.members import Member, send
-
-LISTS = r"/(applications|deployments)$"
-STARTS = r"/start$"
-STOPS = r"/stop$"
-CREATES = r"/dockerimage$"
-ENVIRONMENTS = r"/envs"
-ANYWHERE = ""
 
 
 @dataclass(frozen=True)
@@ -37,25 +29,31 @@ class Havoc:
     log: list[str] = field(default_factory=list)
     deleted: set[str] = field(default_factory=set)  # applications deleted by a blow
     crashed: set[str] = field(default_factory=set)  # applications whose container a blow crashed
+    # When servers, Coolify and PostgreSQL did not work: from, until.
+    servers_away: list[tuple[float, float]] = field(default_factory=list)
+    coolify_away: list[tuple[float, float]] = field(default_factory=list)
+    postgres_away: list[tuple[float, float]] = field(default_factory=list)
     begin: float = 0.0
 
-    def strike(self, blows: list[Blow]) -> None:
+    def strike(self, blows: list[Blow], kinds: Mapping[str, "Kind"]) -> None:
         """Deal each blow at its time. Blows may overlap."""
         self.begin = time.monotonic()
-        self.fleet.control.add_fault("latency", seconds=scale.LATENCY)
-        self.fleet.control.add_fault("latency", seconds=2 * scale.LATENCY, probability=0.2)
         under_way: list[threading.Thread] = []
         for blow in blows:
             time.sleep(max(0.0, self.begin + blow.at - time.monotonic()))
-            thread = threading.Thread(target=self._deal, args=(blow,), name=blow.kind)
+            thread = threading.Thread(
+                target=self._deal, args=(blow, kinds[blow.kind]), name=blow.kind
+            )
             thread.start()
             under_way.append(thread)
         for thread in under_way:
             thread.join()
 
-    def _deal(self, blow: Blow) -> None:
-        self.log.append(f"{blow.at:6.1f} s  {blow.kind} for {blow.seconds:.1f} s")
-        BLOWS[blow.kind].deal(self, blow)
+    def _deal(self, blow: Blow, kind: "Kind") -> None:
+        begin = time.time()
+        kind.deal(self, blow)
+        took = f"{time.strftime('%H:%M:%S', time.gmtime(begin))}, {time.time() - begin:.1f} s"
+        self.log.append(f"{blow.at:6.1f} s  {blow.kind} ({took})")
         self.done[blow.kind] += 1
 
     def make_good(self) -> None:
@@ -67,26 +65,52 @@ class Havoc:
             member.thaw(for_good=True)
         for gate in self.fleet.members("gate to"):
             send(SIGUSR2, gate.family()[:1])
+        for receiver in self.fleet.receivers.values():
+            receiver.hangs.clear()
 
     # --- Coolify -------------------------------------------------------------------------------
 
     def fault_for(self, lasting: float, kind: str, **fields: Any) -> None:
-        number = self.fleet.control.add_fault(kind, **fields)
-        time.sleep(lasting)
-        self.fleet.control.remove_fault(number)
+        with _noting(self.coolify_away):
+            number = self.fleet.control.add_fault(kind, **fields)
+            time.sleep(lasting)
+            self.fleet.control.remove_fault(number)
 
     def fault_some_times(self, blow: Blow, kind: str, **fields: Any) -> None:
         """The fault hits the next one to three victims, whenever they come."""
         self.fleet.control.add_fault(kind, times=1 + round(2 * blow.luck), **fields)
 
     def restart_coolify(self, blow: Blow) -> None:
-        self.fleet.control.restart_coolify(outage_seconds=blow.seconds)
+        with _noting(self.coolify_away):
+            self.fleet.control.restart_coolify(outage_seconds=blow.seconds)
+            time.sleep(blow.seconds)
 
     def lose_server(self, blow: Blow) -> None:
+        """Coolify cannot reach it. Its containers run on."""
+        self._without_server(pick(scale.SERVERS, blow), 2 * blow.seconds)
+
+    def kill_server(self, blow: Blow) -> None:
+        """It goes down with its containers, and comes back without them."""
         server = pick(scale.SERVERS, blow)
-        self.fleet.control.set_reachable(False, server=server)
-        time.sleep(blow.seconds)
-        self.fleet.control.set_reachable(True, server=server)
+        for container in self.fleet.control.state()["containers"]:
+            if container["server_uuid"] == server:
+                with suppress(ValueError):
+                    self.fleet.control.lose_container(container["application_uuid"])
+        self._without_server(server, 4 * blow.seconds)
+
+    def _without_server(self, server: str, seconds: float) -> None:
+        with _noting(self.servers_away):
+            self.fleet.control.set_reachable(False, server=server)
+            time.sleep(seconds)
+            self.fleet.control.set_reachable(True, server=server)
+
+    def clean_up_images(self, blow: Blow) -> None:
+        """The nightly clean-up, on one server; sometimes with all images that are not in use."""
+        server = pick(scale.SERVERS, blow)
+        if blow.luck * 7 % 1 < 0.5:
+            self.fleet.control.prune_images(server=server)
+        else:
+            self.fleet.control.clean_up(server=server)
 
     def crash_container(self, blow: Blow) -> None:
         running = self.fleet.control.state()["containers"]
@@ -165,17 +189,55 @@ class Havoc:
             self.fleet.end_all_connections()
 
     def restart_postgres(self, blow: Blow) -> None:
-        with ONE_RESTART:
-            self.fleet.kill_postgres()
+        with self.fleet.postgres.change, _noting(self.postgres_away):
+            self.fleet.postgres.kill()
             time.sleep(min(blow.seconds, 3.0))
-            self.fleet.start_postgres()
+            self.fleet.postgres.start()
+
+    def fail_over(self, blow: Blow) -> None:
+        """The primary dies for good, the standby is promoted, and gets a standby of its own."""
+        with self.fleet.postgres.change, _noting(self.postgres_away):
+            self.fleet.postgres.kill()
+            time.sleep(blow.seconds)
+            self.fleet.postgres.fail_over()
+            self.fleet.postgres.follow()
+
+    def refuse_writes(self, blow: Blow) -> None:
+        with _noting(self.postgres_away):
+            self._ask(
+                "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"
+            )
+            time.sleep(2 * blow.seconds)
+            self._ask("ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()")
+
+    def fill_disk(self, blow: Blow) -> None:
+        with _noting(self.postgres_away):
+            self._ask("UPDATE chaos_disk SET is_full = true")
+            time.sleep(2 * blow.seconds)
+            self._ask("UPDATE chaos_disk SET is_full = false")
+
+    def _ask(self, *statements: str) -> None:
+        """Once PostgreSQL is up: another blow may have killed it."""
+        with self.fleet.postgres.change:
+            for statement in statements:
+                self.fleet.ask(statement)
+
+    # --- Clients -------------------------------------------------------------------------------
+
+    def hang_receiver(self, blow: Blow) -> None:
+        receiver = self.fleet.receivers["moody"]
+        receiver.hangs.set()
+        time.sleep(4 * blow.seconds)
+        receiver.hangs.clear()
 
 
-ONE_RESTART = threading.Lock()
-
-
-def pick(from_: Any, blow: Blow) -> Any:
-    return from_[int(blow.luck * len(from_)) % len(from_)]
+@contextmanager
+def _noting(spans: list[tuple[float, float]]) -> Iterator[None]:
+    begin = time.time()
+    try:
+        yield
+    finally:
+        spans.append((begin, time.time()))
 
 
 @dataclass(frozen=True)
@@ -184,101 +246,5 @@ class Kind:
     weight: int = 2
 
 
-def _answers(kind: str, path: str, *, method: str | None = None, **fields: Any) -> Kind:
-    def deal(havoc: Havoc, blow: Blow) -> None:
-        probability = 0.4 + 0.6 * blow.luck
-        havoc.fault_for(
-            blow.seconds, kind, path=path, method=method, probability=probability, **fields
-        )
-
-    return Kind(deal)
-
-
-def _work(kind: str, *, weight: int = 1, **fields: Any) -> Kind:
-    return Kind(lambda havoc, blow: havoc.fault_some_times(blow, kind, **fields), weight)
-
-
-def _lasting(kind: str) -> Kind:
-    return Kind(lambda havoc, blow: havoc.fault_for(min(blow.seconds, 2.0), kind), 1)
-
-
-BLOWS: dict[str, Kind] = {
-    "Coolify answers 500": _answers("error", ANYWHERE, status=500),
-    "Coolify answers 502 to starts": _answers("error", STARTS, status=502),
-    "Coolify answers 503 to stops": _answers("error", STOPS, status=503),
-    "Coolify answers 429": _answers("error", ANYWHERE, status=429, retry_after=1),
-    "Coolify is slow": _answers("latency", ANYWHERE, seconds=1.0),
-    "Coolify is away for long": Kind(
-        lambda havoc, blow: havoc.fault_for(6 * blow.seconds, "reset_before"), 1
-    ),
-    "single calls hang": Kind(
-        lambda havoc, blow: havoc.fault_some_times(blow, "latency", path=ANYWHERE, seconds=15.0)
-    ),
-    "the budget is exhausted": Kind(
-        lambda havoc, blow: havoc.fault_for(
-            2 * blow.seconds, "error", path=ANYWHERE, status=429, retry_after=3
-        ),
-        1,
-    ),
-    "Coolify is unreachable": Kind(
-        lambda havoc, blow: havoc.fault_for(2 * blow.seconds, "reset_before")
-    ),
-    "answers to starts are lost": _answers("reset_after", STARTS),
-    "answers to stops are lost": _answers("reset_after", STOPS),
-    "answers to new applications are lost": _answers("reset_after", CREATES),
-    "answers to environments are lost": _answers("reset_after", ENVIRONMENTS),
-    "lists are web pages": _answers("html", LISTS, method="GET"),
-    "lists are short": _answers("short", LISTS, method="GET", keep=2),
-    "lists are empty": _answers("empty", LISTS, method="GET"),
-    "a deployment hangs in the queue": _work("stuck_queued"),
-    "a deployment hangs": _work("stuck_in_progress"),
-    "a deployment fails": _work("deployment_fails", weight=2),
-    "a pull fails": _work("pull_fails", weight=2),
-    "a stop is ignored": _work("stop_ignored", weight=2),
-    "a container survives its application": _work("container_survives"),
-    "a cancellation answers 500": _work("cancel_answers_500"),
-    "statuses freeze": _lasting("statuses_freeze"),
-    "running containers are overlooked": _work("container_overlooked", weight=3),
-    "the API is disabled": _lasting("api_disabled"),
-    "the address is refused": _lasting("address_refused"),
-    "the token is another team's": Kind(
-        lambda havoc, blow: havoc.fault_for(2 * blow.seconds, "wrong_team")
-    ),
-    "Coolify restarts": Kind(Havoc.restart_coolify, 1),
-    "a server is lost": Kind(Havoc.lose_server, 1),
-    "a container crashes": Kind(Havoc.crash_container),
-    "an application is deleted": Kind(Havoc.delete_application, 1),
-    "a worker is killed": Kind(lambda h, b: h.kill(b, "worker"), 4),
-    "a worker's leader is killed": Kind(lambda h, b: h.kill_leader(b, "worker")),
-    "a worker's child is killed": Kind(lambda h, b: h.kill_child(b, "worker"), 3),
-    "a worker is frozen": Kind(
-        lambda h, b: h.freeze(b, "worker", seconds=scale.LONGER_THAN_EVERY_LEASE), 3
-    ),
-    "a node is paused": Kind(Havoc.pause_node, 4),
-    "a witness is frozen": Kind(lambda h, b: h.freeze(b, "witness")),
-    "a ticker is killed": Kind(lambda h, b: h.kill(b, "ticker")),
-    "a ticker is frozen": Kind(lambda h, b: h.freeze(b, "ticker", seconds=5.0)),
-    "a web server is killed": Kind(lambda h, b: h.kill(b, "web")),
-    "a web server's child is killed": Kind(lambda h, b: h.kill_child(b, "web")),
-    "a web server is frozen": Kind(lambda h, b: h.freeze(b, "web"), 1),
-    "the web is unreachable": Kind(lambda h, b: h.freeze(b, "gate to web"), 1),
-    "workers cannot reach the public address": Kind(Havoc.refuse_workers),
-    "connections to the web break": Kind(lambda h, b: h.kill(b, "gate to web"), 1),
-    "PostgreSQL is unreachable for a node": Kind(lambda h, b: h.freeze(b, "gate to postgres")),
-    "PostgreSQL is slow for a node": Kind(Havoc.slow_postgres),
-    "a node's connections to PostgreSQL break": Kind(lambda h, b: h.kill(b, "gate to postgres")),
-    "all connections to PostgreSQL are ended": Kind(Havoc.end_connections, 3),
-    "PostgreSQL is killed": Kind(Havoc.restart_postgres),
-}
-
-
-def draw_blows(dice: random.Random, *, seconds: float, every: float) -> list[Blow]:
-    kinds = list(BLOWS)
-    weights = [BLOWS[kind].weight for kind in kinds]
-    blows = []
-    at = every
-    while at < seconds:
-        kind = dice.choices(kinds, weights)[0]
-        blows.append(Blow(at, kind, seconds=dice.uniform(1.0, 4.0), luck=dice.random()))
-        at += dice.expovariate(1 / every)
-    return blows
+def pick(from_: Any, blow: Blow) -> Any:
+    return from_[int(blow.luck * len(from_)) % len(from_)]

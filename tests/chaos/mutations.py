@@ -13,9 +13,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from tests.chaos.more_mutations import MORE
+from tests.chaos.mutation import Edit, Mutation
+from tests.chaos.mutation import one as _one
 from tests.processes import ROOT
 
 COPIED = (
@@ -27,27 +29,6 @@ TESTS_FAILED = 1  # pytest's exit code; any other error means that the tests did
 PATIENCE = 280
 CHAOS_SEEDS = range(1, 9)
 CHAOS_MINUTES = 5
-
-
-@dataclass(frozen=True)
-class Edit:
-    file: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True)
-class Mutation:
-    safeguard: str
-    edits: tuple[Edit, ...]
-    scenarios: tuple[str, ...]
-    chaos_notices: bool = False
-
-
-def _one(
-    safeguard: str, file: str, old: str, new: str, *scenarios: str, chaos_notices: bool = False
-) -> Mutation:
-    return Mutation(safeguard, (Edit(file, old, new),), scenarios, chaos_notices)
 
 
 _LATE_RELEASE = (
@@ -544,6 +525,7 @@ MUTATIONS = (
             "::test_a_log_that_is_wanted_since_before_never_gets_the_lines_of_the_next_bot",
         ),
     ),
+    *MORE,
 )
 
 
@@ -580,7 +562,7 @@ def _judge_by_chaos(mutation: Mutation) -> str:
 
 def _trials(wanted: list[Mutation]) -> list[str]:
     scenarios = list(dict.fromkeys(name for each in wanted for name in each.scenarios))
-    code, output = trial((), tuple(scenarios))
+    code, output = trial((), tuple(scenarios), patience=PATIENCE + 30 * len(scenarios))
     if code != 0:
         print(output)
         return ["the unchanged source"]
@@ -603,11 +585,13 @@ def failures(output: str) -> list[str]:
     return [line.split("::")[-1] for line in lines]
 
 
-def trial(edits: tuple[Edit, ...], scenarios: tuple[str, ...]) -> tuple[int, str]:
+def trial(
+    edits: tuple[Edit, ...], scenarios: tuple[str, ...], *, patience: float = PATIENCE
+) -> tuple[int, str]:
     """Run the scenarios on a copy of the source with these edits."""
     options = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=line"]
     command = [sys.executable, "-m", "pytest", *options, *scenarios]
-    return on_a_copy(edits, command, patience=PATIENCE)
+    return on_a_copy(edits, command, patience=patience)
 
 
 def on_a_copy(edits: tuple[Edit, ...], command: list[str], *, patience: float) -> tuple[int, str]:

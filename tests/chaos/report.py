@@ -31,6 +31,10 @@ def figures(
         "wait in the queue, s": _spread(_waited(evidence)),
         "start, s": _spread(_lasting(evidence, "DEPLOYING")),
         "longest time in a slot status, s": _longest_in_slots(evidence),
+        "webhooks about ends, delivered": sum(
+            each.delivered_at is not None for each in evidence.deliveries
+        ),
+        "longest wrong description, s": round(max(evidence.mirror.values(), default=0.0), 1),
         "writes under the witnesses' lease": len(evidence.fences),
         "witnesses' attempts on outdated data": dict(Counter(evidence.late)),
         "settled after, s": round(settled_after, 1),

@@ -2,15 +2,17 @@
 
 import random
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.checker import violations
+from tests.chaos.blows import BLOWS, draw_blows
+from tests.chaos.checker import KINDS, by_kind
 from tests.chaos.clients import Clients, draw_wishes
 from tests.chaos.evidence import Evidence, collect
 from tests.chaos.fleet import Fleet, running_fleet
-from tests.chaos.havoc import Havoc, draw_blows
+from tests.chaos.havoc import Havoc
+from tests.chaos.mirror import Mirror
 from tests.chaos.report import figures
 from tests.chaos.settling import broken_rules, settle
 from tests.processes import new_data_dir
@@ -33,24 +35,38 @@ def run(*, seed: int, seconds: float, keep_logs_in: Path | None = None) -> Outco
             return _run(fleet, seed=seed, seconds=seconds)
         finally:
             if keep_logs_in is not None:
-                shutil.copytree(directory / "logs", keep_logs_in, dirs_exist_ok=True)
+                _keep_logs(directory, keep_logs_in)
+
+
+def _keep_logs(directory: Path, where: Path) -> None:
+    shutil.copytree(directory / "logs", where, dirs_exist_ok=True)
+    for log in directory.glob("**/server.log"):
+        shutil.copy(log, where / f"{log.relative_to(directory).parts[0]}.log")
 
 
 def _run(fleet: Fleet, *, seed: int, seconds: float) -> Outcome:
     dice = random.Random(seed)
-    clients, havoc = Clients(fleet.url, fleet.keys), Havoc(fleet)
+    receivers = {name: each.url for name, each in fleet.receivers.items()}
+    clients, havoc, mirror = Clients(fleet.url, fleet.keys, receivers), Havoc(fleet), Mirror(fleet)
     wishes = draw_wishes(dice, seconds=seconds, per_second=BOTS_PER_SECOND)
     blows = draw_blows(dice, seconds=seconds, every=SECONDS_BETWEEN_BLOWS)
     count = int(seconds / SECONDS_BETWEEN_RELEASES)
     releases = [(dice.uniform(0, seconds), dice.randrange(1000)) for _ in range(count)]
-    wait_for_clients = clients.fulfil(wishes, releases=releases)
-    havoc.strike(blows)
-    havoc.make_good()
-    wait_for_clients()
-    took, stuck = settle(fleet, clients, havoc)
-    evidence = collect(fleet, clients, havoc)
-    found = [*stuck, *violations(evidence), *broken_rules(fleet), *_surprises(fleet)]
-    return Outcome(found, _figures(fleet, evidence, took), havoc.log)
+    mirror.watch()
+    try:
+        wait_for_clients = clients.fulfil(wishes, releases=releases)
+        havoc.strike(blows, BLOWS)
+        havoc.make_good()
+        wait_for_clients()
+        took, stuck = settle(fleet, clients, havoc, mirror)
+    finally:
+        mirror.stop()
+    evidence = replace(collect(fleet, clients, havoc), mirror=mirror.longest)
+    found = [("stuck", each) for each in stuck] + by_kind(evidence)
+    found += [("other", each) for each in (*broken_rules(fleet), *_surprises(fleet))]
+    counts = {kind: sum(each == kind for each, _ in found) for kind in KINDS}
+    figures_found = {**_figures(fleet, evidence, took), "violations by kind": counts}
+    return Outcome([text for _, text in found], figures_found, sorted(havoc.log))
 
 
 def _surprises(fleet: Fleet) -> list[str]:

@@ -5,22 +5,23 @@ Heartbeats are the exception: the simulator sends at most one a second.
 
 SPEED = 60.0
 PLATFORMS = ("google-meet", "teams", "zoom")
-SERVERS = ("chaos-server-1", "chaos-server-2")
+SERVERS = ("chaos-server-1", "chaos-server-2", "chaos-server-3")
 POOL_SIZE = 4
 HEARTBEAT_TIMEOUT = 15.0
 # Longer than every lease: slots 2 s, ticker 3 s, reconciler 10 s.
 LONGER_THAN_EVERY_LEASE = 12.0
 QUEUE_AGEING = 0.05  # the seconds of waiting that one step of priority is worth
 
-# Every call takes so long, and some take three times as long; see havoc.py.
-LATENCY = 0.1  # seconds
+# How long each call to Coolify takes, in seconds.
+SHORTEST_CALL = 0.1
+LONGEST_CALL = 2.0
 
 TIMES = {
     "POLL_INTERVAL": 300,
     "OBSERVE_SOONEST": 200,
     "WATCH_INTERVAL": 300,
     "DEPLOY_POLL_INTERVAL": 1_000,
-    "DEPLOY_GRACE_PERIOD": 3_000,
+    "DEPLOY_GRACE_PERIOD": 6_000,
     "DEPLOY_TIMEOUT": 25_000,
     "DEPLOY_STUCK_AFTER": 30_000,
     "STOP_CONFIRM_AFTER": 2_500,
@@ -35,7 +36,8 @@ TIMES = {
     "RECOVERY_PAUSE": 500,
     "ORPHAN_KEPT_FOR": 60_000,
     "DESCRIPTION_SETTLED_AFTER": 2_000,
-    "SERVER_INTERVAL": 10_000,
+    "SERVER_INTERVAL": 2_000,
+    "SERVER_LOST_AFTER": 2_000,
     "SAMPLE_INTERVAL": 5_000,
     "LOCK_TTL": 2_000,
     "WORKER_HEARTBEAT_INTERVAL": 1_000,
@@ -45,6 +47,21 @@ TIMES = {
     "IMAGE_WARM_FOR": 20_000,
 }
 
+# --- What the checker holds Botpool to, in seconds ---------------------------------------------
+
+# How late a deadline may be enforced: both nodes, PostgreSQL or Coolify may be away meanwhile.
+SLACK = 30.0
+LAST_RECOVERY_PAUSE = 32.0  # of four, each four times as long
+LONGEST_SERVER_OUTAGE = 16.0
+# A description is written again 30 s after an attempt that failed; three may fail in a row.
+MIRROR = 90.0
+# How long a bot may wait beside an idle slot.
+UNUSED = 20.0
+
+
+def seconds(name: str) -> float:
+    return TIMES[name] / 1000
+
 
 def environment() -> dict[str, str]:
     return {
@@ -53,7 +70,8 @@ def environment() -> dict[str, str]:
         "RECOVERY_ATTEMPTS": "4",
         "COOLIFY_RATE_LIMIT": "20000",
         "API_RATE_LIMIT": "0",
-        "WORKERS": "4",
+        "WORKERS": "6",
+        "WEBHOOK_ALLOW_PRIVATE": "true",
         "LOG_LEVEL": "INFO",
         "PYTHONUNBUFFERED": "1",
     }

