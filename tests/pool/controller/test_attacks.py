@@ -191,7 +191,7 @@ def test_a_snapshot_that_is_overtaken_while_it_is_stored_writes_no_more(monkeypa
 
 def test_nothing_is_known_of_a_new_application_from_the_one_before_it(coolify):
     slot = a_slot_that_its_bot_has_left()
-    Slot.objects.update(**RUNNING, server_unreachable=True)
+    Slot.objects.update(**RUNNING, server_unreachable=True, application_missing=True)
     coolify.answers["stop"] = NotFound("none", thing="application")
     advance_one(slot)
     slot = Slot.objects.get()
