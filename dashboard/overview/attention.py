@@ -193,6 +193,8 @@ def _of_images() -> Iterator[Attention]:
         row, name = each.row, each.row.get_platform_display()
         if each.state == ImageState.PULL_FAILED:
             yield Attention(
+                code=AttentionCode.IMAGE_PULL_FAILED,
+                platform=row.platform,
                 words=f"{name}: {row.wanted} could not be pulled. {each.failed[0].detail}",
                 next_step=f"Bots go on with {row.image}. Check the tag and the registry, then warm "
                 "the image again, or name another one.",
@@ -202,6 +204,8 @@ def _of_images() -> Iterator[Attention]:
             )
         elif each.state == ImageState.RESTORED:
             yield Attention(
+                code=AttentionCode.IMAGE_RESTORED,
+                platform=row.platform,
                 words=f"{name} uses {row.image} instead of {row.named}, restored by "
                 f"{row.restored_by}: {row.restored_reason}",
                 next_step="Name a good image in the environment, or follow it again.",

@@ -20,6 +20,8 @@ class AttentionCode(models.TextChoices):
     BOTS_UNHEARD = "bots_unheard", "Bots cannot be heard"
     SERVER_UNREACHABLE = "server_unreachable", "A server is unreachable"
     SERVER_DEGRADED = "server_degraded", "A server is degraded"
+    IMAGE_PULL_FAILED = "image_pull_failed", "An image could not be pulled"
+    IMAGE_RESTORED = "image_restored", "A platform uses its earlier image"
     BOTS_FAILING = "bots_failing", "Many bots of a platform fail"
     BOTS_GIVE_UP = "bots_give_up", "Bots will give up before their turn"
     QUEUE_SLOW = "queue_slow", "A bot waits for long"
@@ -39,7 +41,7 @@ _URGENT = {
     _C.WORKER_GONE, _C.TICKER_GONE, _C.COOLIFY_AWAY, _C.REPAIRS_HELD_BACK, _C.BOTS_UNHEARD,
     _C.SERVER_UNREACHABLE, _C.BOTS_FAILING, _C.BOTS_GIVE_UP,
 }  # fmt: skip
-_INFO = {_C.PLATFORM_PAUSED}
+_INFO = {_C.PLATFORM_PAUSED, _C.IMAGE_RESTORED}
 
 
 def severity_of(code: str) -> Severity:
