@@ -27,6 +27,7 @@ CONTRACT = {
     ("post", "/api/v1/servers/{serverName}/cordon"),
     ("post", "/api/v1/servers/{serverName}/maintenance"),
     ("post", "/api/v1/servers/{serverName}/return"),
+    ("post", "/api/v1/servers/{serverName}/warm"),
 }
 
 
