@@ -118,3 +118,14 @@ class Finding(models.Model):
     @property
     def is_approved(self) -> bool:
         return self.approved_at is not None and self.approved_evidence == self.fingerprint
+
+
+class Uptime(models.Model):
+    """A period without a break in which Botpool is known to have answered at its address: a bot's
+    silence is evidence only then."""
+
+    since = models.DateTimeField()
+    until = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.since} to {self.until}"

@@ -8,11 +8,10 @@ from core.constraints import allowed_moves
 from core.lease_waits import LeaseWait
 from core.leases import Lease
 from slots.deployment import Deployment, WarmImage, Watch
-from slots.finding import Finding
+from slots.finding import Finding, Uptime
 from slots.images import ImageSwitch, PlatformImage, Prepull
 from slots.logs import KeptLog, LogReading
 from slots.status import HELD, MOVES, ContainerStatus, SlotStatus
-from slots.uptime import Uptime
 
 __all__ = [
     "Deployment",

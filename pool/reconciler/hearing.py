@@ -16,8 +16,7 @@ from bots.models import Bot
 from bots.status import TERMINAL
 from core.clock import database_now
 from pool.reconciler.candidate import Candidate
-from slots.finding import FindingKind
-from slots.uptime import Uptime
+from slots.finding import FindingKind, Uptime
 
 logger = logging.getLogger(__name__)
 

@@ -20,6 +20,7 @@ BODIES = {
     "drainServer": {"reason": "Update"},
     "cordonServer": {"reason": "Update"},
     "returnServer": {"reason": "Update"},
+    "warmImage": {"reason": "Release", "image": "registry.example/bot:1.4"},
     "planMaintenance": {
         "reason": "Update",
         "begins": "2099-01-01T10:00:00Z",
@@ -32,6 +33,7 @@ ALLOWED = {
     "listBots": CLIENT,
     "getBot": CLIENT,
     "listBotEvents": CLIENT,
+    "listBotLogs": CLIENT,
     "cancelBot": CLIENT,
     "getPool": CLIENT,
     "getPressure": CLIENT,
@@ -43,6 +45,7 @@ ALLOWED = {
     "cordonServer": OPERATOR,
     "planMaintenance": OPERATOR,
     "returnServer": OPERATOR,
+    "warmImage": OPERATOR,
     "getBotOfContainer": BOT,
     "recordHeartbeat": BOT,
     "reportStatus": BOT,

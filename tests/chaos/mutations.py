@@ -191,9 +191,9 @@ MUTATIONS = (
     ),
     _one(
         "an image is in doubt around a clean-up",
-        "pool/controller/images.py",
-        "Q(trusted_until__isnull=True) | Q(trusted_until__gt=Now()) | Exists(in_use)",
-        "Q(trusted_until__isnull=True) | Q(trusted_until__isnull=False)",
+        "pool/images/warmth.py",
+        "        IS_SURE | Exists(in_use),\n",
+        "",
         "tests/pool/controller/test_image_evidence.py::test_a_doubted_image_is_pulled_by_one_leader",
     ),
     Mutation(
@@ -237,7 +237,9 @@ MUTATIONS = (
                 "fields=('image', 'server_uuid'), name='one_puller_per_image_and_server'), ",
                 "",
             ),
-            Edit("pool/controller/images.py", "        .filter(~_is_pulled(), ~_is_warm())\n", ""),
+            Edit(
+                "pool/controller/images.py", "        .filter(~being_pulled(), ~_is_warm())\n", ""
+            ),
             Edit("pool/controller/images.py", '        .distinct("image", "server_uuid")\n', ""),
         ),
         (_PULLED_ONCE,),

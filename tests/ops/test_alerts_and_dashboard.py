@@ -15,7 +15,7 @@ from botpool.telemetry.counters import count_history
 from coolify.client.calls import CallClass
 from coolify.models import CallCount
 from slots.finding import Finding, FindingKind
-from slots.models import Lease, SlotTransition
+from slots.models import Lease, PlatformImage, SlotTransition
 from tests.factories import SlotFactory
 from tests.ops.history import a_deployment, an_ended_bot, time_passes
 
@@ -66,6 +66,7 @@ def samples(client) -> dict[str, set[str]]:
     Finding.objects.create(kind=FindingKind.TOO_MANY, subject="x", reason="x", ended_at=earlier)
     SlotTransition.objects.create(slot_id=1, at=earlier, to_status="idle", reason="x", epoch=0)
     Lease.objects.create(key="slot:1")
+    PlatformImage.objects.create(platform="zoom", image="a", named="a", named_at=earlier)
     CallCount.objects.create(call_class="urgent", name="start", outcome="granted", total=1)
     for work in WORKS:
         Lease.objects.create(key=work.name, finished_at=bot.ended_at)

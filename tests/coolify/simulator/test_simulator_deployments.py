@@ -413,7 +413,7 @@ def test_logs_have_100_lines_by_default(simulator, api):
     api.run(uuid)
     with simulator.world.lock:
         [container] = simulator.world.containers_of(uuid)
-        container.log = [f"line {number}" for number in range(300)]
+        container.log = [f"2026-11-16T09:30:00.000Z line {number}" for number in range(300)]
     logs = {lines: _lines(api, uuid, lines=lines) for lines in (None, 5, 20_000)}
     assert {asked: len(found) for asked, found in logs.items()} == {None: 100, 5: 5, 20_000: 300}
     assert logs[5][-1] == "line 299"

@@ -259,7 +259,7 @@ def test_a_slot_in_quarantine_cancels_what_coolify_may_still_start(coolify):
     coolify.answers["cancel_deployment"] = SimpleNamespace(status="cancelled-by-user")
     slot = assigned(**late(status="in_progress", start_asked_at=Now(), deployment_uuid="d-1"))
     advance_one(slot)
-    assert coolify.calls == ["cancel_deployment"]
+    assert coolify.calls == ["cancel_deployment", "deployment_log"]
     assert Deployment.objects.earliest("id").coolify_status == "cancelled-by-user"
 
 
