@@ -56,6 +56,14 @@ MORE = (
         "tests/pool/controller/test_observe.py::"
         "test_a_list_that_shows_nothing_of_ours_is_a_failed_observation",
     ),
+    one(
+        "what Coolify still carries out is cancelled again",
+        "pool/controller/observe.py",
+        "    _reopen(snapshot)\n",
+        "",
+        "tests/pool/controller/test_observe.py::"
+        "test_a_stop_has_to_cancel_again_what_coolify_still_carries_out",
+    ),
     # --- The breaker, quarantine, budget ---------------------------------------------------------
     one(
         "repairs that cost a slot come a few at a time",
