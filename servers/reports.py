@@ -15,8 +15,8 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def remember_servers(servers: Iterable[ReportedServer]) -> None:
-    """Store what `Coolify.servers()` returned.
+def remember_servers(servers: Iterable[ReportedServer]) -> bool:
+    """Store what `Coolify.servers()` returned; True if one came within reach, or went out of it.
 
     A server that is missing from it keeps its old report, and `age` shows how old that is.
     """
@@ -36,7 +36,7 @@ def remember_servers(servers: Iterable[ReportedServer]) -> None:
     Server.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["uuid"], update_fields=_FIELDS
     )
-    note_reachability({server.uuid: is_functional(server) for server in reported}, at=None)
+    return note_reachability({server.uuid: is_functional(server) for server in reported}, at=None)
 
 
 def is_functional(server: ReportedServer) -> bool:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 from django.db import connection
@@ -25,3 +26,17 @@ def at_once(jobs: Iterable[Callable[[], Any]]) -> list[Any]:
 
     with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
         return list(pool.map(run, jobs))
+
+
+def then_meet(function: Callable[..., Any], *, patience: float = 1.5) -> Callable[..., Any]:
+    """The function, after which two callers wait for each other: each goes on with what it found
+    before the other one acted. If a lock keeps the second one out, the first goes on alone."""
+    together = Barrier(2)
+
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        result = function(*arguments, **named)
+        with suppress(BrokenBarrierError):
+            together.wait(timeout=patience)
+        return result
+
+    return wrapped

@@ -9,6 +9,7 @@ from django.db.models import Max
 from coolify.client.errors import BudgetExhausted, CoolifyError
 from coolify.shared import shared_coolify
 from core.clock import database_now
+from pool.controller.observe import observe_soon
 from pool.servers.moves import move_idle_slots
 from pool.servers.states import refresh_servers
 from servers.models import Server
@@ -35,9 +36,14 @@ def _may_be_read() -> bool:
 
 
 def read_servers() -> None:
-    """Ask Coolify and store the answer. Without an answer, the last one stays."""
+    """Ask Coolify and store the answer. Without an answer, the last one stays.
+
+    Slots know by observations whether their server is within reach. One that waits to be stopped
+    there does not have to wait for the next that is due.
+    """
     try:
-        remember_servers(shared_coolify().servers())
+        if remember_servers(shared_coolify().servers()):
+            observe_soon()
     except BudgetExhausted as error:
         logger.debug("Coolify's servers were not read: %s", error)
     except CoolifyError as error:

@@ -4,10 +4,11 @@ import pytest
 
 from api.keys import create_api_key
 from bots.models import Bot, Client, RequestName
+from pool import request as requests_for_bots
 from pool.request import BotRequest, request_bot
 from pool.sharing.quota import OverQuota, set_limits
 from tests.api.conftest import MEETING, Api
-from tests.concurrency import at_once
+from tests.concurrency import at_once, then_meet
 from tests.queued import ADDRESS, pool_of
 
 pytestmark = pytest.mark.django_db
@@ -78,3 +79,27 @@ def test_many_requests_at_once_never_exceed_the_limits(settings):
     assert accepted == ["DEPLOYING"] * 4 + ["QUEUED"] * 2
     assert len(refused) == 10
     assert Bot.objects.count() == 6
+
+
+def two_requests_for_the_last_place(monkeypatch):
+    """Both count before one of them makes its bot, unless a lock prevents that."""
+    create_api_key(name="app")
+    client = limit(max_bots=1)
+    counting = then_meet(requests_for_bots.refuse_one_more_bot)
+    monkeypatch.setattr(requests_for_bots, "refuse_one_more_bot", counting)
+    asked = BotRequest(meeting_url=ADDRESS, platform="google-meet", client_id=client.pk)
+    at_once([lambda: request_bot(asked, actor="test")] * 2)
+    return Bot.objects.count()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_requests_at_once_one_gets_the_last_place(monkeypatch):
+    assert two_requests_for_the_last_place(monkeypatch) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_the_lock_both_requests_get_the_last_place(monkeypatch):
+    monkeypatch.setattr(
+        requests_for_bots, "lock_limits", lambda client_id: Client.objects.get(pk=client_id)
+    )
+    assert two_requests_for_the_last_place(monkeypatch) == 2

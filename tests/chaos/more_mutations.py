@@ -48,6 +48,22 @@ MORE = (
         "    if slot.pk:\n",
         f"{_LYING_STOPS}::test_a_late_call_alone_takes_no_slot_out_of_service",
     ),
+    one(
+        "an observation without anything of ours has failed",
+        "pool/controller/observe.py",
+        "    if doubt is None or shows_ours(snapshot.known, snapshot.applications):\n",
+        "    if doubt is None or snapshot:\n",
+        "tests/pool/controller/test_observe.py::"
+        "test_a_list_that_shows_nothing_of_ours_is_a_failed_observation",
+    ),
+    one(
+        "what Coolify still carries out is cancelled again",
+        "pool/controller/observe.py",
+        "    _reopen(snapshot)\n",
+        "",
+        "tests/pool/controller/test_observe.py::"
+        "test_a_stop_has_to_cancel_again_what_coolify_still_carries_out",
+    ),
     # --- The breaker, quarantine, budget ---------------------------------------------------------
     one(
         "repairs that cost a slot come a few at a time",
@@ -85,7 +101,21 @@ MORE = (
         "tests/coolify/budget/test_budget.py::"
         "test_starts_and_stops_never_use_up_what_their_observation_needs",
     ),
+    one(
+        "one call at a time tries a refused access again",
+        "coolify/budget/access.py",
+        "Refusal.objects.filter(pk=refusal.pk, probe_at=refusal.probe_at)",
+        "Refusal.objects.filter(pk=refusal.pk)",
+        "tests/coolify/budget/test_access.py::test_of_two_calls_that_find_a_try_due_one_is_sent",
+    ),
     # --- Servers -------------------------------------------------------------------------------
+    one(
+        "operators order servers one after the other",
+        "pool/servers/orders.py",
+        "        advisory_lock(ORDER_SERVERS)\n",
+        "",
+        f"{_ORDERS}::test_two_operators_cannot_take_out_both_servers",
+    ),
     one(
         "the last server in service stays",
         "pool/servers/orders.py",
@@ -108,6 +138,13 @@ MORE = (
         "return (slots > 1, slots / share, waiter.turn, waiter.entry_id)",
         "return (waiter.turn, waiter.entry_id)",
         f"{_TURNS}::test_a_modest_client_is_served_before_the_flood_of_another",
+    ),
+    one(
+        "requests of one client are counted one after the other",
+        "pool/sharing/quota.py",
+        "Client.objects.select_for_update(no_key=True).filter(pk=client_id)",
+        "Client.objects.filter(pk=client_id)",
+        "tests/api/test_quotas.py::test_of_two_requests_at_once_one_gets_the_last_place",
     ),
     one(
         "a client sees its own bots only",

@@ -32,10 +32,11 @@ class Span(NamedTuple):
 
 
 def no_state_outlived_its_deadline(evidence: Evidence) -> Iterator[str]:
-    """A slot's deadlines begin anew with each outage: while Coolify or a server is away, nothing
-    can be stopped, and evidence has to last without a break. Those of bots need PostgreSQL only."""
+    """A slot's deadlines begin anew with each long outage: while Coolify or a server is away,
+    nothing can be stopped, and evidence has to last without a break. Those of bots need PostgreSQL
+    only."""
     havoc = evidence.havoc
-    away = [*havoc.coolify_away, *havoc.servers_away, *havoc.postgres_away]
+    away = _long([*havoc.coolify_away, *havoc.servers_away, *havoc.postgres_away])
     for before, after in _moves_of_slots(evidence):
         took = after.at - _last_end(away, before.at, after.at)
         longest = _longest_in_slot(evidence, before)
@@ -48,6 +49,16 @@ def no_state_outlived_its_deadline(evidence: Evidence) -> Iterator[str]:
         if deadline is not None and took > deadline + scale.SLACK:
             text = f"{took:.0f} s instead of {deadline:.0f} s"
             yield f"bot {earlier.bot_id} was {earlier.to_status} for {text}"
+
+
+def _long(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Outages that SLACK does not cover. Several within a moment count as one."""
+    joined: list[tuple[float, float]] = []
+    for since, until in sorted(spans):
+        if joined and since - joined[-1][1] < scale.MOMENT:
+            since, until = joined[-1][0], max(until, joined.pop()[1])
+        joined.append((since, until))
+    return [(since, until) for since, until in joined if until - since >= scale.MOMENT]
 
 
 def _last_end(spans: list[tuple[float, float]], begin: float, end: float) -> float:

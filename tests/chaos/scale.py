@@ -51,6 +51,7 @@ TIMES = {
 
 # How late a deadline may be enforced: both nodes, PostgreSQL or Coolify may be away meanwhile.
 SLACK = 30.0
+MOMENT = 3.0  # a shorter outage delays nothing by more than SLACK
 LAST_RECOVERY_PAUSE = 32.0  # of four, each four times as long
 LONGEST_SERVER_OUTAGE = 16.0
 # A description is written again 30 s after an attempt that failed; three may fail in a row.

@@ -21,8 +21,13 @@ _UNSETTLED = """
 SELECT 'bot ' || id || ' has been ' || status || ' since ' || status_since FROM bots_bot
     WHERE status NOT IN ('DONE', 'FAILED', 'CANCELLED')
 UNION ALL
-SELECT name || ' has been ' || status || ' since ' || status_since || ' ' || error FROM slots_slot
-    WHERE status <> 'idle'
+SELECT concat(name, ' has been ', status, ' since ', status_since, ' ', error, ' (', (
+        SELECT string_agg(key || ' ' || value, ', ') FROM jsonb_each_text(to_jsonb(slots_slot))
+        WHERE key IN ('container_status', 'application_state', 'application_missing',
+            'server_unreachable', 'stop_asked_at', 'stop_attempts', 'stop_refused_at',
+            'late_call_at', 'docker_asked_at', 'next_try_at', 'recreate')
+    ), ', observed at ', (SELECT max(observed_at) FROM slots_watch), ', now ', now(), ')')
+    FROM slots_slot WHERE status <> 'idle'
 UNION ALL
 SELECT 'deployment ' || id || ' of ' || slot_name || ' is ' || status || ': ' || reason
     FROM slots_deployment WHERE ended_at IS NULL OR pulling

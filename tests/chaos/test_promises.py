@@ -71,6 +71,21 @@ def test_a_slots_deadline_begins_anew_after_an_outage_of_coolify(evidence):
     assert found(evidence) == []
 
 
+@pytest.mark.parametrize(
+    ("outages", "complaints"),
+    [
+        ([(59.0, 60.0)], 1),
+        ([(10.0, 11.0), (20.0, 21.0), (59.0, 60.0)], 1),
+        ([(57.0, 58.0), (59.0, 60.0)], 0),
+        ([(57.0, 60.0)], 0),
+    ],
+)
+def test_a_short_outage_does_not_excuse_a_slot(evidence, outages, complaints):
+    evidence.transitions[1:] = moves((2.0, "busy", "stopping"), (100.0, "stopping", "idle"))
+    evidence.havoc.coolify_away += outages
+    assert len(found(evidence)) == complaints
+
+
 def test_a_slot_on_a_server_that_is_away_may_stay_idle(unused):
     unused.havoc.servers_away.append((1.0, 9.0))
     assert found(unused) == []

@@ -5,9 +5,11 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
+from coolify.budget import access
 from coolify.budget.access import allow_access, fingerprint, refusals
 from coolify.budget.governor import Governor
 from coolify.client import Coolify
+from coolify.client.calls import Call, CallClass
 from coolify.client.errors import (
     AbilityMissing,
     AccessRefused,
@@ -18,6 +20,7 @@ from coolify.client.errors import (
 )
 from coolify.models import Refusal
 from core.clock import database_now
+from tests.concurrency import at_once, then_meet
 
 pytestmark = pytest.mark.django_db
 
@@ -88,6 +91,18 @@ def test_a_disabled_api_is_tried_again_by_one_call_at_a_time(scripted, client):
         client.deployments()
     assert refused.value.retry_after > 5  # each pause is longer than the one before
     assert len(scripted.asked) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_calls_that_find_a_try_due_one_is_sent(monkeypatch):
+    """Both have read that it is due before one of them takes it."""
+    Refusal.objects.create(
+        token="t", ability=access.EVERYTHING, probe_at=Now() - timedelta(seconds=1)
+    )
+    monkeypatch.setattr(access, "database_now", then_meet(access.database_now))
+    call = Call("deployments", CallClass.OBSERVE, "GET", "/deployments")
+    results = at_once([lambda: access.require_access(call, "t")] * 2)
+    assert sorted(type(each).__name__ for each in results) == ["AccessRefused", "bool"]
 
 
 def test_an_api_that_is_enabled_again_is_used_again(scripted, client):

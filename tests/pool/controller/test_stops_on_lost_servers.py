@@ -5,7 +5,10 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
+from coolify.client.resources import Server as ReportedServer
 from core.clock import database_now
+from pool.controller.servers import read_servers
+from servers.models import Server
 from slots.deployment import Watch
 from slots.models import Slot
 from tests.controller import advance_one
@@ -24,6 +27,11 @@ class Stops:
 
     def stop(self, uuid):
         self.stops += 1
+
+
+class Servers:
+    def servers(self):
+        return [ReportedServer("a", is_reachable=True)]
 
 
 @pytest.fixture
@@ -107,3 +115,11 @@ def test_a_slot_recovers_if_its_application_went_with_its_server(coolify):
     assert advance().status == "error"
     observe(application_missing=True)
     assert advance().status == "stopping"
+
+
+def test_the_return_of_a_server_is_observed_soon(monkeypatch):
+    """Its slots wait for that, and nothing else may be under way that is observed."""
+    Server.objects.create(uuid="a", unreachable_since=Now())
+    monkeypatch.setattr("pool.controller.servers.shared_coolify", Servers)
+    read_servers()
+    assert Watch.objects.get().wanted_at is not None

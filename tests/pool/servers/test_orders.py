@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from pool.servers import orders
 from pool.servers.moves import move_idle_slots
 from pool.servers.orders import (
     OrderRefused,
@@ -20,7 +21,7 @@ from pool.servers.overview import overview_of
 from pool.servers.states import refresh_servers
 from servers.models import Server
 from slots.models import Slot
-from tests.concurrency import at_once
+from tests.concurrency import at_once, then_meet
 from tests.factories import BotFactory, SlotFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -121,15 +122,20 @@ def test_a_server_that_is_away_does_not_count_as_another_one():
     assert "last server" in refused(drain_server, server("a"))
 
 
-def test_two_operators_cannot_take_out_both_servers():
-    def drain(uuid: str) -> bool:
-        try:
-            drain_server(server(uuid), **WHO)
-        except OrderRefused:
-            return False
-        return True
+def two_operators_drain_both_servers(monkeypatch) -> list[str]:
+    """Both look at the servers before one of them changes any, unless a lock prevents that."""
+    monkeypatch.setattr(orders, "_refuse_last", then_meet(orders._refuse_last))
+    results = at_once([lambda uuid=uuid: drain_server(server(uuid), **WHO) for uuid in ("a", "b")])
+    return sorted(type(each).__name__ for each in results)
 
-    assert sorted(at_once([lambda: drain("a"), lambda: drain("b")])) == [False, True]
+
+def test_two_operators_cannot_take_out_both_servers(monkeypatch):
+    assert two_operators_drain_both_servers(monkeypatch) == ["NoneType", "OrderRefused"]
+
+
+def test_without_the_lock_two_operators_take_out_both_servers(monkeypatch):
+    monkeypatch.setattr(orders, "advisory_lock", lambda name: None)
+    assert two_operators_drain_both_servers(monkeypatch) == ["NoneType", "NoneType"]
 
 
 def test_a_window_that_ends_before_it_begins_is_refused():
