@@ -144,8 +144,9 @@ def url(
 
     def valid(value: str) -> bool:
         parts = urlsplit(value)
-        place = parts.path if parts.scheme == "unix" else parts.hostname
-        return not value or (parts.scheme in schemes and bool(place) and value.endswith(ending))
+        host = (parts.hostname or "").split()
+        is_place = bool(parts.path) if parts.scheme == "unix" else len(host) == 1
+        return not value or (parts.scheme in schemes and is_place and value.endswith(ending))
 
     return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid, secret=secret)
 
