@@ -138,7 +138,7 @@ def url(
     secret: bool = False,
 ) -> str:
     """`secret`: it may contain a password, so the error about a wrong value does not show it."""
-    allowed = f"a URL that begins with {' or '.join(f'{s}://' for s in schemes)}"
+    allowed = f"a URL without spaces that begins with {' or '.join(f'{s}://' for s in schemes)}"
     if ending:
         allowed += f" and ends with {ending}"
 
