@@ -138,14 +138,15 @@ def url(
     secret: bool = False,
 ) -> str:
     """`secret`: it may contain a password, so the error about a wrong value does not show it."""
-    allowed = f"a URL that begins with {' or '.join(f'{s}://' for s in schemes)}"
+    allowed = f"a URL without spaces that begins with {' or '.join(f'{s}://' for s in schemes)}"
     if ending:
         allowed += f" and ends with {ending}"
 
     def valid(value: str) -> bool:
         parts = urlsplit(value)
-        place = parts.path if parts.scheme == "unix" else parts.hostname
-        return not value or (parts.scheme in schemes and bool(place) and value.endswith(ending))
+        host = (parts.hostname or "").split()
+        is_place = bool(parts.path) if parts.scheme == "unix" else len(host) == 1
+        return not value or (parts.scheme in schemes and is_place and value.endswith(ending))
 
     return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid, secret=secret)
 

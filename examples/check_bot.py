@@ -9,11 +9,13 @@ import base64
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -104,8 +106,9 @@ def send(call: BaseHTTPRequestHandler, status: int, body: dict[str, Any]) -> Non
     kind = "application/json" if status == 200 else "application/problem+json"
     call.send_header("Content-Type", kind)
     call.send_header("Content-Length", str(len(text)))
-    call.end_headers()
-    call.wfile.write(text)
+    with suppress(ConnectionError):  # the bot was killed, or gave up
+        call.end_headers()
+        call.wfile.write(text)
 
 
 class Check:
@@ -123,10 +126,13 @@ class Check:
             process.wait()
         self.botpool.close()
 
-    def start(self, meeting_seconds: float = ENDLESS) -> subprocess.Popen[bytes]:
+    def start(
+        self, meeting_seconds: float = ENDLESS, *, without: tuple[str, ...] = ()
+    ) -> subprocess.Popen[bytes]:
+        whole = self.botpool.environment(meeting_seconds)
         process = subprocess.Popen(
             shlex.split(self.options.command),
-            env=self.botpool.environment(meeting_seconds),
+            env={name: value for name, value in whole.items() if name not in without},
             stdout=None if self.options.verbose else subprocess.DEVNULL,
             stderr=None if self.options.verbose else subprocess.DEVNULL,
         )
@@ -246,6 +252,12 @@ def restart(check: Check) -> None:
     check.rule("IN_CALL" in check.botpool.calls, "After a crash, the bot is in its call again.")
 
 
+def started_without_data(check: Check) -> None:
+    process = check.start(without=("BOT_DATA",))
+    check.rule(check.exits(process), "Without BOT_DATA, the bot exits.")
+    check.rule(not check.botpool.calls and not check.botpool.strangers, "It calls nothing.")
+
+
 def sigterm(check: Check) -> None:
     process = check.start()
     if check.reaches_the_call():
@@ -262,6 +274,7 @@ SITUATIONS = {
     "outage": lost_network,
     "restart": restart,
     "sigterm": sigterm,
+    "pull": started_without_data,
 }
 
 
@@ -277,6 +290,8 @@ def main() -> int:
     parser.add_argument("--grace", type=float, default=30, help="seconds to leave and exit")
     parser.add_argument("--verbose", action="store_true", help="show what the bot prints")
     options = parser.parse_args()
+    if not shutil.which(options.command.split()[0] if options.command.strip() else ""):
+        parser.error(f"{options.command!r} does not begin with a program that exists")
     broken = 0
     for name in [options.only] if options.only else SITUATIONS:
         check = Check(options)
@@ -288,7 +303,8 @@ def main() -> int:
         for is_kept, sentence in check.results:
             print(f"  {'pass' if is_kept else 'FAIL'}  {sentence}", flush=True)
             broken += not is_kept
-    print(f"{broken} rules are broken." if broken else "All rules are kept.")
+    hint = "--verbose shows what the bot prints."
+    print(f"Broken rules: {broken}. {hint}" if broken else "All rules are kept.")
     return 1 if broken else 0
 
 

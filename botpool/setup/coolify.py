@@ -59,7 +59,7 @@ def _fault_of_token(url: str, token: str) -> str:
     if not token.isascii() or any(char.isspace() for char in token):
         return "a token has no spaces and no special letters; copy it again"
     faults = [each for each in abilities(Coolify(url, token)) if each.healthy is False]
-    return f"{faults[0].finding} {faults[0].advice}" if faults else ""
+    return faults[0].finding if faults else ""  # Coolify's error has the advice already
 
 
 def _listed(answers: Answers, thing: str, call: Callable[[], list[T]], missing: str) -> list[T]:
@@ -105,7 +105,7 @@ def _ask_for_servers(answers: Answers, coolify: Coolify) -> list[Server]:
     missing = "Coolify has no server. Add one under Servers, and validate it."
     servers = _listed(answers, "servers", coolify.servers, missing)
     choices = [Choice(value=each.uuid, words=_words_for(each)) for each in servers]
-    answers.need_some("COOLIFY_SERVER_UUID", "Which servers shall run the bots?", choices)
+    answers.need_some("COOLIFY_SERVER_UUID", "The servers that shall run the bots", choices)
     wanted = answers["COOLIFY_SERVER_UUID"].split(",")
     chosen = [each for each in servers if each.uuid in wanted]
     for each in chosen:

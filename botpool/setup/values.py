@@ -49,7 +49,10 @@ def fault_of_database(url: str) -> str:
 
 def fault_of_public_url(url: str) -> str:
     fault = fault_in({"BOTPOOL_PUBLIC_URL": url})
-    host = urlsplit(url).hostname or ""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if not fault and parts.geturl() != f"{parts.scheme}://{parts.netloc}":
+        return f"give it without a path, as {parts.scheme}://{parts.netloc}: Botpool has no prefix"
     if not fault and (host == "localhost" or host == "::1" or host.startswith("127.")):
         return f"{host} points a bot's container at itself; give an address that it can reach"
     return fault

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -124,7 +125,7 @@ def _never_sent(error: Exception) -> bool:
 
 def _cause(error: Exception) -> str:
     if isinstance(error, requests.exceptions.SSLError):
-        return "its TLS certificate is not trusted"
+        return _cause_in_tls(error)
     if isinstance(error, requests.ConnectTimeout):
         return "no connection within the timeout"
     timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError)
@@ -133,6 +134,14 @@ def _cause(error: Exception) -> str:
     if _never_sent(error):
         return "connection refused, or unknown host"
     return "the connection was lost"
+
+
+def _cause_in_tls(error: requests.exceptions.SSLError) -> str:
+    reason = getattr(error.args[0] if error.args else None, "reason", None)
+    within = getattr(reason, "args", None) or (None,)
+    if isinstance(within[0], ssl.SSLCertVerificationError):
+        return "its TLS certificate is not trusted"
+    return "the TLS handshake failed; it may serve http:// only"
 
 
 def _redirected(call: Call, reply: Reply) -> WrongAddress:

@@ -51,6 +51,7 @@ def read(**environment):
         ("COOLIFY_API_URL", "coolify.example", "http:// or https://"),
         ("COOLIFY_API_URL", "https://coolify.example", "ends with /api/v1"),
         ("BOTPOOL_PUBLIC_URL", "http://[", "http:// or https://"),
+        ("COOLIFY_API_URL", "https://no address/api/v1", "http:// or https://"),
         ("SLOT_NAME_PREFIX", "Pool!", "lower-case letters"),
         ("BOT_IMAGE_ZOOM", "no-tag", "an image with its tag"),
         ("BOT_IMAGE_ZOOM", "registry.example/Bot:1", "in lower case"),

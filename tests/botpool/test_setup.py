@@ -133,14 +133,15 @@ def test_a_second_run_changes_nothing(known, file, capsys):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("COOLIFY_API_TOKEN", "9|wrong", "Create a token with read, write and deploy"),
-        ("COOLIFY_API_TOKEN", READER, "`write` is missing"),
+        ("COOLIFY_API_TOKEN", "9|wrong", "with the abilities read, write and deploy"),
+        ("COOLIFY_API_TOKEN", READER, "it lacks the ability write"),
         ("COOLIFY_API_URL", "http://127.0.0.1:1/api/v1", "could not be reached"),
         ("COOLIFY_PROJECT_UUID", "typo", f"It knows: {DEFAULT_PROJECT}."),
         ("COOLIFY_SERVER_UUID", "one,typo", "It knows: one, two."),
         ("COOLIFY_ENVIRONMENT_NAME", "typo", "It knows: production."),
         ("COOLIFY_DESTINATION_UUID", "typo", "It knows: one-destination."),
         ("BOTPOOL_PUBLIC_URL", "http://127.0.0.1:8000", "points a bot's container at itself"),
+        ("BOTPOOL_PUBLIC_URL", f"{PUBLIC}/bots?x", f"without a path, as {PUBLIC}"),
         ("BOT_IMAGE_ZOOM", "", "no bot could start"),
         ("POSTGRES_PASSWORD", "", "DATABASE_URL"),
     ],

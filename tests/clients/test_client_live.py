@@ -67,6 +67,8 @@ def test_both_clients_have_the_same_methods():
     [
         results.WaitingFor,
         results.BotEvent,
+        results.BotLog,
+        results.LogLine,
         results.PoolOfPlatform,
         results.PressureOfPlatform,
         results.Slot,
@@ -74,6 +76,7 @@ def test_both_clients_have_the_same_methods():
         results.Waiter,
         results.Queue,
         results.Server,
+        results.ServerPrepull,
     ],
 )
 def test_the_fields_are_those_of_the_description(kind):

@@ -145,6 +145,12 @@ def test_an_order_to_a_server_is_not_repeated_if_it_may_have_been_carried_out(lo
     assert len(script.sent) == 1
 
 
+def test_the_error_names_the_host_that_did_not_answer():
+    error = httpx.ConnectError("refused", request=httpx.Request("GET", "http://u:pw@botpool:81/x"))
+    with pytest.raises(Unreachable, match=r"^No answer from http://botpool:81: refused$"):
+        Script(*4 * [error]).call(operations.get_bot(7))
+
+
 @pytest.mark.parametrize("unsent", [httpx.ConnectError("refused"), problem(429)])
 def test_it_is_repeated_if_it_was_not(unsent):
     script = Script(unsent, httpx.ReadError("reset"))

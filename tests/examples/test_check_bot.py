@@ -70,6 +70,12 @@ BROKEN = {
         "restart",
         "After a crash, the bot asks again first.",
     ),
+    "waits without BOT_DATA": (
+        'os.environ["BOT_DATA"]',
+        'os.environ.get("BOT_DATA") or __import__("time").sleep(60)',
+        "pull",
+        "Without BOT_DATA, the bot exits.",
+    ),
     "ignores SIGTERM": (
         TERM,
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
@@ -125,3 +131,9 @@ def test_a_broken_bot_is_found(what, tmp_path):
     code, report = check(bot, "--only", situation, "--meeting", "3", "--grace", "4")
     assert code == 1, report
     assert f"FAIL  {rule}" in report
+
+
+def test_a_program_that_does_not_exist_is_named():
+    done = subprocess.run([sys.executable, CHECK, "no-such-bot"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "'no-such-bot' does not begin with a program that exists" in done.stderr

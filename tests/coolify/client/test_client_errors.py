@@ -336,6 +336,12 @@ def test_a_refused_connection_sends_nothing():
     assert not caught.value.maybe_done
 
 
+def test_https_to_a_plain_server_is_not_called_a_bad_certificate(scripted):
+    client = Coolify(scripted.url.replace("http://", "https://"), "t")
+    with pytest.raises(Unreachable, match=r"may serve http:// only\. Nothing was sent"):
+        client.version()
+
+
 def test_a_silent_server_does_not_block_the_caller(scripted):
     over = threading.Event()
     scripted.acts(lambda handler: over.wait(30))

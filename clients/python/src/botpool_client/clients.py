@@ -146,6 +146,7 @@ class Botpool(_Client):
     cancel_bot = _sync(operations.cancel_bot)
     list_bots = _sync(operations.list_bots)
     list_bot_events = _sync(operations.list_bot_events)
+    list_bot_logs = _sync(operations.list_bot_logs)
     iter_bots = _sync_pages(operations.iter_bots)
     iter_bot_events = _sync_pages(operations.iter_bot_events)
     get_pool = _sync(operations.get_pool)
@@ -157,6 +158,7 @@ class Botpool(_Client):
     drain_server = _sync(operations.drain_server)
     cordon_server = _sync(operations.cordon_server)
     plan_maintenance = _sync(operations.plan_maintenance)
+    warm_image = _sync(operations.warm_image)
     return_server = _sync(operations.return_server)
 
     def wait_for(
@@ -228,6 +230,7 @@ class AsyncBotpool(_Client):
     cancel_bot = _async(operations.cancel_bot)
     list_bots = _async(operations.list_bots)
     list_bot_events = _async(operations.list_bot_events)
+    list_bot_logs = _async(operations.list_bot_logs)
     iter_bots = _async_pages(operations.iter_bots)
     iter_bot_events = _async_pages(operations.iter_bot_events)
     get_pool = _async(operations.get_pool)
@@ -239,6 +242,7 @@ class AsyncBotpool(_Client):
     drain_server = _async(operations.drain_server)
     cordon_server = _async(operations.cordon_server)
     plan_maintenance = _async(operations.plan_maintenance)
+    warm_image = _async(operations.warm_image)
     return_server = _async(operations.return_server)
 
     async def wait_for(

@@ -16,8 +16,10 @@ from botpool_client.requests import Call
 from botpool_client.results import (
     Bot,
     BotEvent,
+    BotLog,
     BotPage,
     EventPage,
+    LogList,
     PlacedBot,
     Pool,
     Pressure,
@@ -122,6 +124,11 @@ def list_bot_events(
 ) -> Call[EventPage]:
     """One page, oldest first. `iter_bot_events` goes through all pages."""
     return _get(f"/bots/{int(bot_id)}/events", EventPage, limit=limit, cursor=cursor)
+
+
+def list_bot_logs(bot_id: int) -> Call[tuple[BotLog, ...]]:
+    """The logs that were kept of its failures, newest failure first."""
+    return _then(_get(f"/bots/{int(bot_id)}/logs", LogList), lambda found: found.logs)
 
 
 # --- Lists of several pages ---------------------------------------------------------------------
@@ -232,6 +239,12 @@ def cordon_server(server: str, *, reason: str, until: datetime | None = None) ->
 def plan_maintenance(server: str, *, reason: str, begins: datetime, ends: datetime) -> Call[Server]:
     """The server drains by itself before, and returns after."""
     return _order(server, "maintenance", reason=reason, begins=begins, ends=ends)
+
+
+def warm_image(server: str, *, reason: str, image: str) -> Call[Server]:
+    """Pulls the image there before a bot needs it."""
+    call = _order(server, "warm", reason=reason)
+    return replace(call, body={**(call.body or {}), "image": image})
 
 
 def return_server(server: str, *, reason: str) -> Call[Server]:

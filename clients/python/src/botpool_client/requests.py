@@ -126,7 +126,18 @@ def _read(call: Call[T], outcome: Outcome) -> T:
 
 def _unreachable(error: httpx.TransportError | None) -> Unreachable:
     words = str(error) or type(error).__name__
-    return Unreachable(f"No answer: {words}", maybe_done=not isinstance(error, NOT_SENT))
+    return Unreachable(
+        f"No answer{_from(error)}: {words}", maybe_done=not isinstance(error, NOT_SENT)
+    )
+
+
+def _from(error: httpx.TransportError | None) -> str:
+    """The host, so that a wrong address shows; nothing else of the address."""
+    try:
+        url = error.request.url if error else None
+    except RuntimeError:  # httpx knows of no request
+        url = None
+    return f" from {url.scheme}://{url.host}{f':{url.port}' if url.port else ''}" if url else ""
 
 
 def _error(response: httpx.Response) -> BotpoolError:

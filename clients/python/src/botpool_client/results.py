@@ -119,6 +119,34 @@ class EventPage:
     next_cursor: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class LogLine:
+    at: datetime | None = None
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BotLog:
+    """A log that was kept of a failure. While `status` is "wanted", it is still being read."""
+
+    id: int
+    source: str
+    status: str
+    failure_code: str
+    slot_name: str
+    failed_at: datetime
+    read_at: datetime | None = None
+    truncated: bool = False
+    lines: tuple[LogLine, ...] = ()
+    not_kept_code: str | None = None
+    not_kept_reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogList:
+    logs: tuple[BotLog, ...]
+
+
 # --- The pool -----------------------------------------------------------------------------------
 
 
@@ -227,6 +255,16 @@ class ServerImage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServerPrepull:
+    image: str
+    status: str
+    detail: str
+    since: datetime
+    asked_by: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Server:
     uuid: str
     name: str
@@ -240,6 +278,7 @@ class Server:
     build_places: int
     free_build_places: int
     images: tuple[ServerImage, ...] = ()
+    prepulls: tuple[ServerPrepull, ...] = ()
     progress: str | None = None
     last_meeting_ends_at: datetime | None = None
     reported_at: datetime | None = None
