@@ -1,8 +1,9 @@
 """The pages at 300 slots compared with an empty page, and the cost of open pages at rest.
 
 Runs in one process with all of Django. The cost of an open page is the CPU time of this process;
-the table shows PostgreSQL's share separately. While no row changes, a page's HTML comes from memory:
-its first rendering is shown separately. `bench.retention` has the pages beside a million bots.
+the table shows PostgreSQL's share separately. While no row changes, a page's HTML comes from
+memory; its first rendering has a row of its own. `bench.retention` has the pages beside a million
+bots.
 """
 
 import re
