@@ -26,6 +26,7 @@ from core.permissions import ADMINISTER, OPERATE
 from core.sql import fetch_one
 from dashboard.permissions import is_live_request
 from dashboard.unchanged import remember_unchanged
+from pool.controller.belief.doubts import KINDS as DOUBTS
 from slots.deployment import ACTIVE
 
 Context = Callable[[], dict[str, Any]]
@@ -116,7 +117,10 @@ SELECT
     (SELECT string_agg(uuid || state || state_reason, ',' ORDER BY uuid)
         FROM coolify_serverreading),
     (SELECT max(minute) FROM botpool_poolsample),
-    (SELECT md5(string_agg(id || ':' || disabled_at, ',' ORDER BY id)) FROM bots_webhookendpoint)
+    (SELECT md5(string_agg(id || ':' || disabled_at, ',' ORDER BY id)) FROM bots_webhookendpoint),
+    EXISTS (SELECT FROM coolify_refusal)
+        OR EXISTS (SELECT FROM slots_watch WHERE failing_since IS NOT NULL)
+        OR EXISTS (SELECT FROM slots_finding WHERE ended_at IS NULL AND kind = ANY(%(doubts)s))
 """
 
 
@@ -129,6 +133,7 @@ class PoolVersion(NamedTuple):
     servers: str | None
     sampled_at: datetime | None
     webhooks: str | None
+    may_miss_coolify: bool  # refused, not observed or not believed
 
     @property
     def has_waiters(self) -> bool:
@@ -136,7 +141,8 @@ class PoolVersion(NamedTuple):
 
 
 def version_of_pool() -> PoolVersion:
-    return PoolVersion(*fetch_one(_POOL_VERSION, {"active": list(ACTIVE)}) or ())
+    known = {"active": list(ACTIVE), "doubts": list(DOUBTS)}
+    return PoolVersion(*fetch_one(_POOL_VERSION, known) or ())
 
 
 def estimates() -> float:

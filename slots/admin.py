@@ -11,7 +11,7 @@ from slots.status import SlotStatus
 @admin.register(Slot)
 class SlotAdmin(ActionPermission, ReadOnlyAdmin):
     list_display = [
-        "name", "platform", "status", "status_since", "assigned_bot", "container_status",
+        "name", "platform", "status", "status_since", "assigned_bot", "container",
         "in_service", "error",
     ]  # fmt: skip
     list_filter = ["platform", "status", "container_status", "cordoned", "recreate"]
@@ -33,6 +33,10 @@ class SlotAdmin(ActionPermission, ReadOnlyAdmin):
     @admin.display(description="description in Coolify")
     def description_in_coolify(self, slot: Slot) -> str:
         return wanted_description(slot)
+
+    @admin.display(description="container", ordering="container_status")
+    def container(self, slot: Slot) -> str:
+        return "not observed yet" if slot.container_is_of_before else badge(slot.container_status)
 
     @admin.display(description="in service", ordering="cordoned")
     def in_service(self, slot: Slot) -> str:

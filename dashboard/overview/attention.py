@@ -185,6 +185,8 @@ def _of_servers() -> Iterator[Attention]:
             if is_away
             else "Read why starts fail there.",
             link=reverse("servers"),
+            button="Drain" if is_away else "",
+            does=_action("drain-server", item=server.uuid) if is_away else "",
         )
 
 

@@ -28,12 +28,13 @@ class Part:
     link: str = ""
 
 
-def health(budget: BudgetReport) -> list[Part]:
+def health(budget: BudgetReport, *, may_miss_coolify: bool = True) -> list[Part]:
+    """`may_miss_coolify`: False spares the queries for what may be wrong with Coolify."""
     missing = reasons_of_processes()
     return [
         _process(AttentionCode.WORKER_GONE, "Worker", missing.get("worker", "")),
         _process(AttentionCode.TICKER_GONE, "Ticker", missing.get("ticker", "")),
-        _coolify(budget),
+        _coolify(budget, may_miss=may_miss_coolify),
         _calls(budget),
     ]
 
@@ -42,8 +43,10 @@ def _process(code: AttentionCode, name: str, reason: str) -> Part:
     return Part(code=code, name=name, is_well=not reason, words=reason or "running")
 
 
-def _coolify(budget: BudgetReport) -> Part:
+def _coolify(budget: BudgetReport, *, may_miss: bool) -> Part:
     part = partial(Part, code=AttentionCode.COOLIFY_AWAY, name="Coolify")
+    if not may_miss:
+        return part(is_well=True, words="answers") if budget.circuit == "closed" else _away(budget)
     if refused := refused_access():
         return part(
             is_well=False,

@@ -24,8 +24,8 @@ from dashboard.permissions import needs
 @require_safe
 @needs(VIEW)
 def overview(request: HttpRequest) -> HttpResponse:
-    parts = health(budget_report())
     pool = version_of_pool()
+    parts = health(budget_report(), may_miss_coolify=pool.may_miss_coolify)
     waits = estimates() if pool.has_waiters else None
     version = version_of(pool, parts, shown_findings(), waits, leases_in_vain(), failing_channels())
 

@@ -42,6 +42,8 @@
     failures: (data) => data.causes.map((cause, index) =>
       line(cause.name, cause.values, TONES[index % TONES.length], index ? {} : bars(TONES[0]))),
   };
+  // There is no half a bot.
+  const COUNTS = [1, 10, 100, 1000, 10000].flatMap((power) => [power, 2 * power, 5 * power]);
   const UNITS = { waits: " s", durations: " s" };
 
   // 24 hours, as everywhere else on these pages.
@@ -70,7 +72,7 @@
       cursor: { sync: { key: "history" }, drag: { x: true, y: false } },
       scales: { y: { range: (plot, low, high) => [0, Math.max(high * 1.1, 1)] } },
       series: [{ label: "Time", value: (plot, at) => (at ? both(new Date(at * 1000)) : "–") }, ...lines.map((each) => each.series)],
-      axes: [axis({ values: whenOf(data) }), axis({ size: 64, values: (plot, ticks) => ticks.map((t) => `${t}${unit}`) })],
+      axes: [axis({ values: whenOf(data) }), axis({ size: 64, incrs: unit ? undefined : COUNTS, values: (plot, ticks) => ticks.map((t) => `${t}${unit}`) })],
     };
     box.replaceChildren();
     return new uPlot(options, [data.at, ...lines.map((each) => each.values)], box);

@@ -22,7 +22,7 @@ from slots.description import wanted_description
 from slots.models import Finding, Lease, Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
-from tests.dashboard.populated import ask, notify, populate, run, sample_an_hour
+from tests.dashboard.populated import ask, keep_logs, notify, populate, run, sample_an_hour
 
 FOLDER = Path(__file__).parent.parent.parent / "screenshots"
 HELD_BACK = "3 of 8 busy Microsoft Teams slots at once, more than 20 %"
@@ -34,6 +34,8 @@ PAGES = {
     "bots": "/bots/",
     "bot": "/bots/{bot}/",
     "waiter": "/bots/{waiter}/",
+    "failed": "/bots/{failed}/",
+    "failed-slot": "/slots/pool-google-meet-005/",
     "queue": "/queue/",
     "deployments": "/deployments/",
     "maintenance": "/maintenance/",
@@ -67,6 +69,7 @@ def fill(settings) -> dict[str, int]:
         run(ask(Platform.ZOOM, display_name="Notetaker"))
     waiters = [ask(Platform.ZOOM, priority=50 + n, display_name="Waiter") for n in range(5)]
     sample_an_hour()
+    keep_logs(bots[4], Slot.objects.get(name="pool-google-meet-005"))
     cordon_slot(Slot.objects.filter(status="idle")[3], reason="Disk", actor="user:otto")
     record_actions()
     notify()
@@ -75,7 +78,7 @@ def fill(settings) -> dict[str, int]:
     _age_slots()
     config = {"language": "en", "apiKey": "sk-123", "upload": {"token": "abc", "bucket": "minutes"}}
     Bot.objects.update(config=config, last_heartbeat_at=Now())
-    return {"bot": bots[2].pk, "waiter": waiters[2].pk}
+    return {"bot": bots[2].pk, "waiter": waiters[2].pk, "failed": bots[4].pk}
 
 
 def record_actions() -> None:
@@ -153,7 +156,7 @@ def test_take_pictures(browser, live_server, settings, scheme, filling):
         visitor.page.screenshot(path=FOLDER / f"login-{size}-{scheme}.png")
         visitor.log_in("ada")
         for name, path in PAGES.items():
-            if filling == "empty" and name in ("slot", "bot", "waiter"):
+            if filling == "empty" and name in ("slot", "bot", "waiter", "failed", "failed-slot"):
                 continue
             visitor.visit(path.format(**ids))
             visitor.page.wait_for_timeout(200)

@@ -7,7 +7,7 @@ import pytest
 from slots.models import Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
-from tests.dashboard.populated import ask, notify, populate, sample_an_hour
+from tests.dashboard.populated import ask, keep_logs, notify, populate, sample_an_hour
 
 pytestmark = pytest.mark.slow
 
@@ -20,6 +20,8 @@ PAGES = [
     "/slots/pool-google-meet-005/",
     "/bots/",
     "/bots/{bot}/",
+    "/bots/{failed}/",
+    "/bots/{bot}/log/",
     "/queue/",
     "/deployments/",
     "/maintenance/",
@@ -72,12 +74,14 @@ def test_no_page_has_a_serious_fault(browser, live_server, settings, pages):
     sample_an_hour()
     notify()
     ask()
+    slots = {slot.number: slot for slot in Slot.objects.all()}
+    keep_logs(bots[4], slots[5])
     context = browser.new_context(reduced_motion="reduce")
     visitor = Visitor(context, live_server.url)
     visitor.visit("/login/")
     faults = {"/login/": _faults_in_each_look(visitor.page)}
     visitor.log_in("ada")
-    ids = {"bot": bots[2].pk, "slot": Slot.objects.first().pk, "user": user.pk}
+    ids = {"bot": bots[2].pk, "failed": bots[4].pk, "slot": slots[1].pk, "user": user.pk}
     for path in pages:
         visitor.visit(path.format(**ids))
         faults[path] = _faults_in_each_look(visitor.page)

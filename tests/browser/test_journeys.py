@@ -13,6 +13,7 @@ from bots.status import BotStatus, Platform
 from coolify.models import Budget
 from pool.assign import assign_bot_to_slot
 from pool.lifecycle import confirm_slot_stopped, mark_slot_running, release_bot_from_slot
+from slots.deployment import Deployment
 from slots.models import Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
@@ -314,6 +315,7 @@ def test_advice_has_a_button_that_does_it(operator):
 
 def test_a_bot_that_is_late_because_coolify_is_away_says_so_at_every_step(operator):
     bot = ask()
+    Deployment.objects.filter(bot=bot).update(status="starting")
     away = {
         "open_since": Now() - timedelta(minutes=3),
         "open_until": Now() + timedelta(minutes=9),

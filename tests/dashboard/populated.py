@@ -23,6 +23,7 @@ from pool.lifecycle import (
     release_bot_from_slot,
 )
 from pool.request import BotRequest, request_bot
+from slots.logs import KeptLog, LogSource, LogStatus, NotKept
 from slots.models import Slot
 
 ADDRESSES = {
@@ -82,6 +83,32 @@ def populate(slots=12):
         elif n % 6 == 5 and n < 12:
             stop(bot)
     return bots
+
+
+LOGS = {
+    LogSource.CONTAINER: (
+        "2026-11-16T09:30:58.004Z Opening the meeting\n"
+        "2026-11-16T09:30:59.120Z The host declined the request to join\n"
+        "exited with code 1"
+    ),
+    LogSource.DEPLOYMENT: "2026-11-16T09:30:12Z Image is up to date\nContainer started",
+}
+
+
+def keep_logs(bot, slot):
+    """Both logs of a failure that were kept, and one of an earlier failure that was not."""
+    about = {"slot": slot, "slot_name": slot.name, "bot": bot, "coolify_uuid": "app"}
+    about |= {"failure_cause": FailureCause.CONTAINER_FAILED, "deadline": timezone.now()}
+    for source, text in LOGS.items():
+        KeptLog.objects.create(
+            **about, epoch=2, source=source, status=LogStatus.KEPT, text=text,
+            lines=text.count("\n") + 1, is_cut=source == LogSource.CONTAINER,
+            ended_at=timezone.now(),
+        )  # fmt: skip
+    KeptLog.objects.create(
+        **about, epoch=1, source=LogSource.CONTAINER, status=LogStatus.NOT_KEPT,
+        because=NotKept.NOT_RUNNING, ended_at=timezone.now(),
+    )  # fmt: skip
 
 
 def sample_an_hour():

@@ -146,6 +146,11 @@ def test_a_slot_out_of_service_says_why(administrator, flag):
     )
 
 
+def test_a_container_seen_before_the_slots_bot_is_not_shown(administrator):
+    run(ask())
+    assert "not observed yet" in administrator.get(list_of(Slot)).text
+
+
 def test_times_have_24_hours_seconds_and_the_zone(administrator):
     slot = SlotFactory()
     Slot.objects.filter(pk=slot.pk).update(status_since=datetime(2026, 1, 2, 21, 3, 4, tzinfo=UTC))

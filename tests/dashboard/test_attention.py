@@ -8,14 +8,16 @@ from django.utils import timezone
 
 from bots.status import Platform
 from coolify.budget.report import budget_report
-from coolify.models import Budget
+from coolify.models import Budget, Refusal
 from core.leases import Lease, acquire_lease
+from dashboard.live import version_of_pool
 from dashboard.overview.attention import what_needs_attention
 from dashboard.overview.cards import cards
 from dashboard.overview.headline import Line
 from dashboard.overview.health import health
 from pool.controller.belief.answers import doubt_about_list
 from pool.controller.belief.doubts import end_doubts, note_doubt
+from slots.deployment import Watch
 from slots.models import Finding, Slot
 from tests.factories import BotFactory, DeploymentFactory, QueueEntryFactory, SlotFactory
 
@@ -167,3 +169,21 @@ def test_a_quarantine_can_be_ended():
     [found] = [each for each in what_needs_attention(cards=[], health=[]) if each.button]
     assert found.words.startswith(f"{slot.name} is quarantined")
     assert found.does.startswith(f"/actions/uncordon/?item={slot.pk}")
+
+
+REFUSAL = {"token": "t", "ability": "read", "reason": "401"}
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        lambda: note_doubt(doubt_about_list({f"app-{n}": f"slot-{n}" for n in range(4)}, set())),
+        lambda: Watch.objects.create(failing_since=Now(), error="401"),
+        lambda: Refusal.objects.create(**REFUSAL),
+    ],
+    ids=["doubt", "no observation", "refusal"],
+)
+def test_the_overview_looks_closer_once_something_speaks_against_coolify(trouble):
+    assert not version_of_pool().may_miss_coolify
+    trouble()
+    assert version_of_pool().may_miss_coolify

@@ -75,7 +75,9 @@ def test_a_viewer_sees_no_buttons_and_may_not_order(viewer):
 
 def test_a_server_that_is_away_needs_attention(operator):
     Server.objects.filter(uuid="a").update(state="unreachable", state_reason="Coolify cannot")
-    assert "Server bots-1 is unreachable: Coolify cannot" in operator.get("/").content.decode()
+    shown = operator.get("/").content.decode()
+    assert "Server bots-1 is unreachable: Coolify cannot" in shown
+    assert 'href="/actions/drain-server/?item=a' in shown
 
 
 def test_an_image_is_marked_cold_with_reason_and_audit(operator):
