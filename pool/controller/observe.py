@@ -253,11 +253,17 @@ def _reopen(snapshot: Snapshot) -> None:
     """Deployments of slots that are to be stopped, which counted as ended and go on in Coolify. It
     may have said that it has no such deployment, or their bot called before their end. The stop
     has to cancel them: a slot is not free while one is under way, and some hang for ever."""
-    Deployment.objects.filter(
-        slot__status__in=(SlotStatus.STOPPING, SlotStatus.ERROR),
-        deployment_uuid__in=list(snapshot.active),
-        coolify_ended_at__lt=snapshot.began_at,
-    ).update(coolify_ended_at=None)
+    leaving = Slot.objects.filter(
+        status__in=(SlotStatus.STOPPING, SlotStatus.ERROR),
+        coolify_uuid__in=list(snapshot.active_by_application),
+    )
+    # Mostly none. A list of ids, so that the history of all other slots is not searched.
+    if slots := list(leaving.values_list("pk", flat=True)):
+        Deployment.objects.filter(
+            slot_id__in=slots,
+            deployment_uuid__in=list(snapshot.active),
+            coolify_ended_at__lt=snapshot.began_at,
+        ).update(coolify_ended_at=None)
 
 
 def _reachable_servers(snapshot: Snapshot) -> dict[str, bool]:
