@@ -22,7 +22,7 @@ from slots.description import wanted_description
 from slots.models import Finding, Lease, Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
-from tests.dashboard.populated import ask, keep_logs, notify, populate, run, sample_an_hour
+from tests.dashboard.populated import ask, keep_logs, notify, populate, run, sample_an_hour, serve
 
 FOLDER = Path(__file__).parent.parent.parent / "screenshots"
 HELD_BACK = "3 of 8 busy Microsoft Teams slots at once, more than 20 %"
@@ -73,6 +73,7 @@ def fill(settings) -> dict[str, int]:
     cordon_slot(Slot.objects.filter(status="idle")[3], reason="Disk", actor="user:otto")
     record_actions()
     notify()
+    serve(settings)
     hold_repairs_back()
     _processes_are_well()
     _age_slots()

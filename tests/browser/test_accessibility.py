@@ -7,7 +7,7 @@ import pytest
 from slots.models import Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
-from tests.dashboard.populated import ask, keep_logs, notify, populate, sample_an_hour
+from tests.dashboard.populated import ask, keep_logs, notify, populate, sample_an_hour, serve
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ PAGES = [
     "/notifications/log/",
     "/notifications/channels/new/",
     "/notifications/rules/new/",
-    "/actions/maintenance/?item=server-1",
+    "/actions/maintenance/?item=frankfurt",
     "/activity/",
     "/activity/?show=leases",
     "/activity/?show=parts",
@@ -76,6 +76,7 @@ def test_no_page_has_a_serious_fault(browser, live_server, settings, pages):
     ask()
     slots = {slot.number: slot for slot in Slot.objects.all()}
     keep_logs(bots[4], slots[5])
+    serve(settings)
     context = browser.new_context(reduced_motion="reduce")
     visitor = Visitor(context, live_server.url)
     visitor.visit("/login/")

@@ -23,6 +23,10 @@ from pool.lifecycle import (
     release_bot_from_slot,
 )
 from pool.request import BotRequest, request_bot
+from pool.servers.states import refresh_servers
+from servers.models import Server
+from slots.deployment import WarmImage
+from slots.images import PlatformImage, Prepull
 from slots.logs import KeptLog, LogSource, LogStatus, NotKept
 from slots.models import Slot
 
@@ -138,6 +142,27 @@ def sample_an_hour():
             )
             for n in range(60)
         )
+
+
+def serve(settings):
+    """Servers in several states, an image that is being switched, and pre-pulls."""
+    now = timezone.now()
+    settings.COOLIFY_SERVER_UUIDS = ["frankfurt", "helsinki", "old"]
+    refresh_servers()
+    away = {"state": "unreachable", "state_reason": "Coolify cannot reach it", "state_since": now}
+    Server.objects.filter(uuid="helsinki").update(**away)
+    Server.objects.filter(uuid="old").update(state="draining", order="draining", order_by="otto")
+    PlatformImage.objects.update_or_create(
+        platform=Platform.ZOOM,
+        defaults={"image": "bot:1", "named": "bot:2", "named_at": now, "wanted": "bot:2",
+                  "previous": "bot:0", "wanted_since": now},
+    )  # fmt: skip
+    WarmImage.objects.create(image="bot:1", server_uuid="frankfurt", evidence="pull")
+    Prepull.objects.create(image="bot:2", server_uuid="frankfurt", status="pulling", deadline=now)
+    Prepull.objects.create(
+        image="bot:2", server_uuid="helsinki", status="failed", detail="There is no such tag",
+        deadline=now, ended_at=now,
+    )  # fmt: skip
 
 
 def notify():
