@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.clock import database_now
 from pool.images.prepulls import ask_prepull
-from pool.images.warmth import is_warm
+from pool.images.warmth import SAME_IMAGE, is_warm
 from slots.deployment import WAITING, Deployment, DeploymentStatus
 from slots.images import OPEN, ImageSwitch, PlatformImage, Prepull, PrepullStatus
 from slots.models import Slot
@@ -106,11 +106,11 @@ def is_overdue(row: PlatformImage) -> bool:
 
 
 def failed_prepulls(row: PlatformImage) -> QuerySet[Prepull]:
-    """Of the wanted image, since it is wanted, on servers that do not have it."""
+    """Of the wanted image, since it is wanted, on servers that have not pulled it since."""
     failed = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.FAILED)
     since_then = failed.filter(created_at__gte=row.wanted_since or row.since)
-    done = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.DONE)
-    return since_then.exclude(server_uuid__in=done.values("server_uuid"))
+    later = Prepull.objects.filter(status=PrepullStatus.DONE, pk__gt=OuterRef("pk"), **SAME_IMAGE)
+    return since_then.exclude(Exists(later))
 
 
 def _ask(row: PlatformImage, server: str) -> None:

@@ -96,6 +96,34 @@ def test_an_image_that_could_not_be_pulled_is_never_switched_to(switching, setti
     assert ImageSwitch.objects.get().server_uuid == "b"
 
 
+def test_a_pull_that_failed_after_an_earlier_one_was_done_counts(settings):
+    long_ago = Now() - timedelta(days=2)
+    for server in "ab":
+        Prepull.objects.create(
+            image=NEW,
+            server_uuid=server,
+            status="done",
+            created_at=long_ago,
+            ended_at=long_ago,
+            deadline=long_ago,
+        )
+    settings.BOT_IMAGES = {"google-meet": NEW}
+    follow_environment(), advance_rollouts()
+    Prepull.objects.filter(status="waiting").update(status="failed", ended_at=Now())
+    assert rollout.failed_prepulls(row()).count() == 2
+    settings.IMAGE_SWITCH_TIMEOUT = timedelta()
+    advance_rollouts()
+    assert row().image == OLD and not ImageSwitch.objects.exists()
+
+
+def test_a_pull_that_is_done_after_a_failure_makes_up_for_it(switching):
+    end_prepulls("failed")
+    Prepull.objects.create(
+        image=NEW, server_uuid="a", status="done", ended_at=Now(), deadline=Now()
+    )
+    assert rollout.failed_prepulls(row()).get().server_uuid == "b"
+
+
 def test_a_failed_pull_is_tried_again_a_few_times(switching, monkeypatch):
     monkeypatch.setattr(rollout, "PULL_PAUSE", timedelta())
     for _ in range(6):
