@@ -2,7 +2,8 @@
 there. Until then they go on with the old one.
 
 An image that could not be pulled is never switched to. One that merely takes longer than
-IMAGE_SWITCH_TIMEOUT is used all the same: the first bot pulls it.
+IMAGE_SWITCH_TIMEOUT is used all the same: the first bot pulls it. Unless a server has shown that it
+can be pulled, that is tried on one server alone.
 """
 
 import logging
@@ -10,15 +11,18 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.clock import database_now
 from pool.images.prepulls import ask_prepull
-from pool.images.warmth import SAME_IMAGE, is_warm
+from pool.images.trials import failed_pulls, failed_starts, is_proven
+from pool.images.warmth import is_warm
+from servers.health import IN_SERVICE
+from servers.models import Server
 from slots.deployment import WAITING, Deployment, DeploymentStatus
-from slots.images import OPEN, ImageSwitch, PlatformImage, Prepull, PrepullStatus
+from slots.images import OPEN, ImageSwitch, PlatformImage, Prepull
 from slots.models import Slot
 
 logger = logging.getLogger(__name__)
@@ -81,9 +85,10 @@ def _want(platform: str, image: str) -> None:
 
 def advance_rollouts() -> None:
     for row in PlatformImage.objects.exclude(wanted=""):
+        _take_back_failed_ones(row)
         servers = settings.COOLIFY_SERVER_UUIDS or [""]
         left = [server for server in servers if not _advance(row, server)]
-        if not left:
+        if not left and is_proven(row):
             _finish(row)
 
 
@@ -94,23 +99,40 @@ def _advance(row: PlatformImage, server: str) -> bool:
         return True
     if is_warm(row.wanted, server):
         return _switch(row, server, "the image is there")
-    if is_overdue(row) and not failed_prepulls(row).exists():
+    if is_overdue(row) and not failed_pulls(row) and _may_try(row, server):
         return _switch(row, server, "IMAGE_SWITCH_TIMEOUT is over, the first bot pulls it")
     _ask(row, server)
     return False
 
 
+def _may_try(row: PlatformImage, server: str) -> bool:
+    """Of an image that no server ever had, bots on one server try whether it can be pulled."""
+    if is_proven(row):
+        return True
+    away = Server.objects.exclude(state__in=IN_SERVICE).values_list("uuid", flat=True)
+    trials = ImageSwitch.objects.filter(platform=row.platform).exclude(server_uuid__in=away)
+    return server not in away and not trials.exists()
+
+
+def _take_back_failed_ones(row: PlatformImage) -> None:
+    """Where bots could not pull the image, they use the old one again."""
+    servers = set(failed_starts(row).values_list("server_uuid", flat=True))
+    switched = ImageSwitch.objects.filter(platform=row.platform, server_uuid__in=servers)
+    for switch in switched:
+        if is_warm(row.wanted, switch.server_uuid):
+            continue
+        with transaction.atomic():
+            if not _locked(row):
+                return
+            switch.delete()
+            _use_it_in_line(row.platform, row.image, server_uuid=switch.server_uuid)
+        words = f"{row.wanted} could not be pulled on server {switch.server_uuid}, so bots there"
+        _log(row.platform, f"{words} use {row.image} again", level=logging.WARNING)
+
+
 def is_overdue(row: PlatformImage) -> bool:
     since = row.wanted_since or database_now()
     return database_now() - since > settings.IMAGE_SWITCH_TIMEOUT
-
-
-def failed_prepulls(row: PlatformImage) -> QuerySet[Prepull]:
-    """Of the wanted image, since it is wanted, on servers that have not pulled it since."""
-    failed = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.FAILED)
-    since_then = failed.filter(created_at__gte=row.wanted_since or row.since)
-    later = Prepull.objects.filter(status=PrepullStatus.DONE, pk__gt=OuterRef("pk"), **SAME_IMAGE)
-    return since_then.exclude(Exists(later))
 
 
 def _ask(row: PlatformImage, server: str) -> None:
@@ -206,9 +228,11 @@ def follow_again(platform: str, *, reason: str, actor: str) -> bool:
     return True
 
 
-def _use_it_in_line(platform: str, image: str) -> None:
+def _use_it_in_line(platform: str, image: str, **where: str) -> None:
     """Starts that have not begun use it, too. They wait for it anew."""
-    waiting = Deployment.objects.filter(status__in=WAITING, pulling=False, slot__platform=platform)
+    waiting = Deployment.objects.filter(
+        status__in=WAITING, pulling=False, slot__platform=platform, **where
+    )
     waiting.exclude(image=image).update(
         image=image,
         status=DeploymentStatus.WAITING_FOR_IMAGE,

@@ -63,8 +63,8 @@ MUTATIONS = (
     _one(
         "an image that could not be pulled is never switched to",
         "pool/images/rollout.py",
-        "if is_overdue(row) and not failed_prepulls(row).exists():",
-        "if is_overdue(row):",
+        "if is_overdue(row) and not failed_pulls(row) and _may_try(row, server):",
+        "if is_overdue(row) and _may_try(row, server):",
         "tests/pool/images/test_rollout.py::"
         "test_an_image_that_could_not_be_pulled_is_never_switched_to",
     ),

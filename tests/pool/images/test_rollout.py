@@ -13,7 +13,9 @@ from pool.images.rollout import (
     follow_environment,
     restore_image,
 )
+from pool.images.trials import failed_pulls
 from pool.request import BotRequest, request_bot
+from servers.models import Server
 from slots.deployment import Deployment, WarmImage
 from slots.images import ImageSwitch, PlatformImage, Prepull
 from slots.models import Slot
@@ -80,10 +82,62 @@ def test_each_server_switches_when_it_has_the_image(switching):
     assert not ImageSwitch.objects.exists()
 
 
-def test_after_the_timeout_the_new_image_is_used_cold(switching, settings):
+@pytest.fixture
+def overdue(switching, settings):
+    end_prepulls("given_up")
+    settings.IMAGE_SWITCH_TIMEOUT = timedelta()
+    advance_rollouts()
+
+
+def switched() -> list[str]:
+    return list(ImageSwitch.objects.values_list("server_uuid", flat=True))
+
+
+def test_after_the_timeout_an_image_that_can_be_pulled_is_used_cold(switching, settings):
+    warm("a")
     settings.IMAGE_SWITCH_TIMEOUT = timedelta()
     advance_rollouts()
     assert row().image == NEW
+
+
+def test_after_the_timeout_an_image_that_no_server_has_is_tried_on_one(overdue):
+    advance_rollouts()
+    assert (row().image, switched()) == (OLD, ["a"])
+    warm("a")
+    assert row().image == NEW
+
+
+def test_if_the_server_that_tries_goes_away_another_one_does(overdue):
+    Server.objects.create(uuid="a", state="unreachable")
+    advance_rollouts()
+    assert switched() == ["a", "b"]
+
+
+def test_after_a_bot_could_not_pull_it_the_old_image_is_used_again(overdue):
+    assert image_of_next_bot("a") == NEW
+    fail_start(cause="deployment_failed")
+    advance_rollouts()
+    assert (switched(), image_of_next_bot("a"), image_of_next_bot("b")) == ([], OLD, OLD)
+    assert [each.detail for each in failed_pulls(row())] == ["No such image"]
+
+
+@pytest.mark.parametrize("cause", ["server_lost", "operator", "container_failed"])
+def test_a_start_that_failed_otherwise_says_nothing_about_the_image(overdue, cause):
+    image_of_next_bot("a")
+    fail_start(cause=cause)
+    advance_rollouts()
+    assert switched() == ["a"]
+
+
+def fail_start(*, cause: str) -> None:
+    Deployment.objects.update(
+        status="failed",
+        ended_at=Now(),
+        leader=True,
+        failure_cause=cause,
+        reason="No such image",
+    )
+    SlotFactory(server_uuid="a")
 
 
 def test_an_image_that_could_not_be_pulled_is_never_switched_to(switching, settings):
@@ -110,7 +164,7 @@ def test_a_pull_that_failed_after_an_earlier_one_was_done_counts(settings):
     settings.BOT_IMAGES = {"google-meet": NEW}
     follow_environment(), advance_rollouts()
     Prepull.objects.filter(status="waiting").update(status="failed", ended_at=Now())
-    assert rollout.failed_prepulls(row()).count() == 2
+    assert len(failed_pulls(row())) == 2
     settings.IMAGE_SWITCH_TIMEOUT = timedelta()
     advance_rollouts()
     assert row().image == OLD and not ImageSwitch.objects.exists()
@@ -121,7 +175,7 @@ def test_a_pull_that_is_done_after_a_failure_makes_up_for_it(switching):
     Prepull.objects.create(
         image=NEW, server_uuid="a", status="done", ended_at=Now(), deadline=Now()
     )
-    assert rollout.failed_prepulls(row()).get().server_uuid == "b"
+    assert [each.server_uuid for each in failed_pulls(row())] == ["b"]
 
 
 def test_a_failed_pull_is_tried_again_a_few_times(switching, monkeypatch):
