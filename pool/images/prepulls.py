@@ -9,7 +9,7 @@ import logging
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from coolify.client.image import is_image
@@ -138,9 +138,12 @@ def begin_prepull(prepull: Prepull) -> bool:
 
 
 def end_late_ones() -> None:
-    """A pre-pull that cannot begin in time is given up: that is not the image's fault."""
+    """A pre-pull that cannot begin in time is given up: that is not the image's fault. While other
+    servers get the image one after another, its turn comes."""
     late = Prepull.objects.filter(status=PrepullStatus.WAITING, deadline__lte=Now())
-    for each in late:
+    lately = Now() - settings.IMAGE_SWITCH_TIMEOUT
+    done = Prepull.objects.filter(status=PrepullStatus.DONE, ended_at__gt=lately)
+    for each in late.exclude(Exists(done.filter(image=OuterRef("image")))):
         end_prepull(each, PrepullStatus.GIVEN_UP, f"It could not begin in time. {each.detail}")
 
 

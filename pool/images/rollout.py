@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -22,7 +22,7 @@ from pool.images.warmth import is_warm
 from servers.health import IN_SERVICE
 from servers.models import Server
 from slots.deployment import WAITING, Deployment, DeploymentStatus
-from slots.images import OPEN, ImageSwitch, PlatformImage, Prepull
+from slots.images import OPEN, UNDER_WAY, ImageSwitch, PlatformImage, Prepull, PrepullStatus
 from slots.models import Slot
 
 logger = logging.getLogger(__name__)
@@ -107,6 +107,8 @@ def _advance(row: PlatformImage, server: str) -> bool:
 
 def _may_try(row: PlatformImage, server: str) -> bool:
     """Of an image that no server ever had, bots on one server try whether it can be pulled."""
+    if _own_prepulls(row, server).filter(status__in=UNDER_WAY).exists():
+        return False
     if is_proven(row):
         return True
     away = Server.objects.exclude(state__in=IN_SERVICE).values_list("uuid", flat=True)
@@ -131,18 +133,28 @@ def _take_back_failed_ones(row: PlatformImage) -> None:
 
 
 def is_overdue(row: PlatformImage) -> bool:
-    since = row.wanted_since or database_now()
-    return database_now() - since > settings.IMAGE_SWITCH_TIMEOUT
+    """Servers pull one after another: as long as one after the other is done, the rest wait."""
+    now = database_now()
+    since = row.wanted_since or now
+    done = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.DONE, ended_at__gt=since)
+    last: datetime = done.aggregate(at=Max("ended_at"))["at"] or since
+    return now - last > settings.IMAGE_SWITCH_TIMEOUT
 
 
 def _ask(row: PlatformImage, server: str) -> None:
     """The automatic pre-pull of a switch: again after a failure, a few times."""
-    same = Prepull.objects.filter(image=row.wanted, server_uuid=server)
-    ours = same.filter(created_at__gte=row.wanted_since or row.since)
-    if same.filter(status__in=OPEN).exists() or not _is_due(ours.order_by("pk")):
+    same = Prepull.objects.filter(image=row.wanted, server_uuid=server, status__in=OPEN)
+    if same.exists() or not _is_due(_own_prepulls(row, server)):
         return
     reason = f"The new image of {row.get_platform_display()}"
     ask_prepull(image=row.wanted, server_uuid=server, actor=ACTOR, reason=reason)
+
+
+def _own_prepulls(row: PlatformImage, server: str) -> QuerySet[Prepull]:
+    """Of the wanted image on this server since it is wanted, or still open."""
+    same = Prepull.objects.filter(image=row.wanted, server_uuid=server)
+    since_then = Q(created_at__gte=row.wanted_since or row.since)
+    return same.filter(since_then | Q(status__in=OPEN)).order_by("pk")
 
 
 def _is_due(earlier: QuerySet[Prepull]) -> bool:

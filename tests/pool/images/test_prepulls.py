@@ -145,3 +145,12 @@ def test_a_pre_pull_that_cannot_begin_is_given_up():
     end_late_ones()
     prepull = Prepull.objects.get()
     assert prepull.status == "given_up" and "cordoned" in prepull.detail
+
+
+def test_a_pre_pull_waits_on_while_other_servers_get_the_image():
+    Server.objects.create(uuid="server-1", state="cordoned")
+    ask()
+    end_prepull(ask("server-2"), PrepullStatus.DONE, "There")
+    Prepull.objects.update(deadline=Now() - timedelta(seconds=1))
+    end_late_ones()
+    assert Prepull.objects.get(server_uuid="server-1").status == "waiting"

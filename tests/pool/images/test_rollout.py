@@ -107,6 +107,23 @@ def test_after_the_timeout_an_image_that_no_server_has_is_tried_on_one(overdue):
     assert row().image == NEW
 
 
+def test_a_switch_is_not_overdue_while_servers_get_the_image_one_after_another(switching):
+    PlatformImage.objects.update(wanted_since=Now() - timedelta(days=1))
+    Prepull.objects.filter(server_uuid="a").update(status="done", ended_at=Now())
+    warm("a")
+    assert switched() == ["a"]
+    Prepull.objects.filter(server_uuid="a").update(ended_at=Now() - timedelta(hours=2))
+    advance_rollouts()
+    assert row().image == NEW
+
+
+def test_a_server_that_pulls_at_this_moment_is_not_switched_cold(switching, settings):
+    Prepull.objects.filter(server_uuid="b").update(status="pulling")
+    settings.IMAGE_SWITCH_TIMEOUT = timedelta()
+    warm("a")
+    assert switched() == ["a"]
+
+
 def test_if_the_server_that_tries_goes_away_another_one_does(overdue):
     Server.objects.create(uuid="a", state="unreachable")
     advance_rollouts()
