@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.clock import database_now
-from pool.images.prepulls import ask_prepull
+from pool.images.prepulls import ask_prepull, end_prepull
 from pool.images.trials import failed_pulls, failed_starts, is_proven
 from pool.images.warmth import is_warm
 from servers.health import IN_SERVICE
@@ -106,8 +106,10 @@ def _advance(row: PlatformImage, server: str) -> bool:
 
 
 def _may_try(row: PlatformImage, server: str) -> bool:
-    """Of an image that no server ever had, bots on one server try whether it can be pulled."""
-    if _own_prepulls(row, server).filter(status__in=UNDER_WAY).exists():
+    """Not where it is pulled at this moment, or an operator has cancelled that. Of an image that no
+    server ever had, bots on one server try whether it can be pulled."""
+    last = _own_prepulls(row, server).last()
+    if last is not None and last.status in (*UNDER_WAY, PrepullStatus.CANCELLED):
         return False
     if is_proven(row):
         return True
@@ -158,14 +160,28 @@ def _own_prepulls(row: PlatformImage, server: str) -> QuerySet[Prepull]:
 
 
 def _is_due(earlier: QuerySet[Prepull]) -> bool:
-    ends = [each.ended_at for each in earlier if each.ended_at is not None]
-    if not ends:
+    """One that was done counts as no attempt: a clean-up may have removed the image since."""
+    over = [each for each in earlier if each.ended_at is not None]
+    if not over:
         return True
-    return len(ends) < PULL_ATTEMPTS and _pause_is_over(ends[-1], attempts=len(ends))
+    tries = [each for each in over if each.status != PrepullStatus.DONE]
+    last = over[-1]
+    if last.status == PrepullStatus.CANCELLED or len(tries) >= PULL_ATTEMPTS:
+        return False
+    return _pause_is_over(last.ended_at or database_now(), attempts=len(tries) or 1)
 
 
 def _pause_is_over(ended_at: datetime, *, attempts: int) -> bool:
     return database_now() - ended_at > PULL_PAUSE * 4 ** (attempts - 1)
+
+
+def end_abandoned_prepulls() -> None:
+    """Those of a switch whose image no platform uses or is to use any more."""
+    rows = PlatformImage.objects.all()
+    ours = Prepull.objects.filter(status__in=OPEN, asked_by=ACTOR)
+    abandoned = ours.exclude(image__in=rows.values("image"))
+    for each in abandoned.exclude(image__in=rows.values("wanted")):
+        end_prepull(each, PrepullStatus.CANCELLED, "No longer wanted")
 
 
 def _switch(row: PlatformImage, server: str, why: str) -> bool:

@@ -4,7 +4,9 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from core.clock import database_now
 from pool.images.in_use import IS_SURE
+from servers.cleanup import trusted_until
 from slots.deployment import Deployment, WarmImage
 from slots.images import Prepull
 from slots.models import Slot
@@ -25,6 +27,13 @@ def warm_images() -> QuerySet[WarmImage]:
 
 def is_warm(image: str, server_uuid: str) -> bool:
     return warm_images().filter(image=image, server_uuid=server_uuid).exists()
+
+
+def is_cleanup_near() -> bool:
+    """Around Coolify's clean-up no evidence lasts, and what is pulled may be removed at once."""
+    now = database_now()
+    times, margin = settings.IMAGE_CLEANUP_TIMES, settings.IMAGE_CLEANUP_MARGIN
+    return trusted_until(now, times=times, margin=margin) <= now
 
 
 def is_pulled_by_bot(image: str, server_uuid: str) -> bool:

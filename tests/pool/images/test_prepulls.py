@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from pool.controller.images import choose_leaders, lead, let_warm_ones_through
 from pool.images.prepulls import (
@@ -154,3 +155,11 @@ def test_a_pre_pull_waits_on_while_other_servers_get_the_image():
     Prepull.objects.update(deadline=Now() - timedelta(seconds=1))
     end_late_ones()
     assert Prepull.objects.get(server_uuid="server-1").status == "waiting"
+
+
+def test_around_a_clean_up_nothing_is_pulled(settings):
+    now = timezone.now()
+    settings.IMAGE_CLEANUP_TIMES = [timedelta(hours=now.hour, minutes=now.minute)]
+    ask()
+    assert give_turns() == []
+    assert "clean-up" in detail()

@@ -6,6 +6,7 @@ import pytest
 from django.db.models.functions import Now
 
 from pool.images import rollout
+from pool.images.prepulls import ask_prepull, cancel_prepull
 from pool.images.rollout import (
     NothingToRestore,
     advance_rollouts,
@@ -201,6 +202,48 @@ def test_a_failed_pull_is_tried_again_a_few_times(switching, monkeypatch):
         end_prepulls("failed")
         advance_rollouts()
     assert Prepull.objects.filter(server_uuid="a").count() == rollout.PULL_ATTEMPTS
+
+
+def test_a_pull_that_was_done_in_vain_is_no_failed_attempt(switching, monkeypatch):
+    monkeypatch.setattr(rollout, "PULL_PAUSE", timedelta())
+    for _ in range(4):
+        end_prepulls("done")
+        advance_rollouts()
+    assert Prepull.objects.filter(server_uuid="a", status="waiting").exists()
+
+
+def test_what_an_operator_cancelled_is_neither_asked_for_again_nor_switched(
+    switching, settings, monkeypatch
+):
+    monkeypatch.setattr(rollout, "PULL_PAUSE", timedelta())
+    cancel_prepull(Prepull.objects.get(server_uuid="b"), actor="anna", reason="Not now")
+    settings.IMAGE_SWITCH_TIMEOUT = timedelta()
+    warm("a")
+    assert (switched(), Prepull.objects.filter(server_uuid="b").count()) == (["a"], 1)
+    warm("b")
+    assert row().image == NEW
+
+
+@pytest.mark.parametrize("way", ["restore", "another image"])
+def test_pre_pulls_of_an_abandoned_switch_end(switching, settings, way):
+    asked = ask_prepull(image=NEW, server_uuid="c", actor="anna", reason="By hand")
+    rollout.end_abandoned_prepulls()
+    assert Prepull.objects.filter(status="waiting").count() == 3
+    if way == "restore":
+        restore_image("google-meet", reason="It crashes", actor="anna")
+    else:
+        settings.BOT_IMAGES = {"google-meet": "bot:3.0"}
+        follow_environment()
+    rollout.end_abandoned_prepulls()
+    assert Prepull.objects.get(status="waiting") == asked
+
+
+def test_after_following_again_an_abandoned_pre_pull_is_asked_for_again(switching):
+    restore_image("google-meet", reason="It crashes", actor="anna")
+    rollout.end_abandoned_prepulls()
+    follow_again("google-meet", reason="It was the registry", actor="anna")
+    advance_rollouts()
+    assert Prepull.objects.filter(status="waiting").count() == 2
 
 
 def test_a_failed_pull_is_not_tried_again_at_once(switching):
