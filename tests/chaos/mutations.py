@@ -69,6 +69,14 @@ MUTATIONS = (
         "test_an_image_that_could_not_be_pulled_is_never_switched_to",
     ),
     _one(
+        "an image that no server ever had is tried on one server",
+        "pool/images/rollout.py",
+        "if is_proven(row):\n        return True\n    away",
+        "if row:\n        return True\n    away",
+        "tests/pool/images/test_rollout.py::"
+        "test_after_the_timeout_an_image_that_no_server_has_is_tried_on_one",
+    ),
+    _one(
         "an earlier process does not overrule a later one",
         "pool/images/rollout.py",
         "row.named != image and row.named_at <= STARTED_AT",

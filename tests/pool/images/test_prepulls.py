@@ -28,6 +28,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 IMAGE = "bot:1.1"
 
 
+@pytest.fixture(autouse=True)
+def no_clean_up(settings):
+    settings.IMAGE_CLEANUP_TIMES = []
+
+
 def ask(server: str = "server-1", image: str = IMAGE) -> Prepull:
     return ask_prepull(image=image, server_uuid=server, actor="test", reason="New release")
 
