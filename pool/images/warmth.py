@@ -1,5 +1,7 @@
 """Whether an image is on a server, and whether it is being pulled there: the rule for all pulls."""
 
+from collections import Counter
+
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
@@ -39,6 +41,12 @@ def is_cleanup_near() -> bool:
 def is_pulled_by_bot(image: str, server_uuid: str) -> bool:
     pulls = Deployment.objects.filter(pulling=True, image=image, server_uuid=server_uuid)
     return pulls.exists()
+
+
+def prepulls_by_server() -> Counter[str]:
+    """How many build places they take."""
+    under_way = Prepull.objects.filter(pulling=True)
+    return Counter(under_way.values_list("server_uuid", flat=True))
 
 
 def being_pulled() -> Q:

@@ -7,6 +7,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from pool.capacity import server_for_new_slot
 from pool.controller.images import choose_leaders, lead, let_warm_ones_through
 from pool.images.prepulls import (
     NoImage,
@@ -17,6 +18,7 @@ from pool.images.prepulls import (
     end_prepull,
     give_turns,
 )
+from pool.servers.overview import server_overviews
 from servers.models import Server
 from slots.deployment import WarmImage
 from slots.images import Prepull, PrepullStatus
@@ -168,3 +170,14 @@ def test_around_a_clean_up_nothing_is_pulled(settings):
     ask()
     assert give_turns() == []
     assert "clean-up" in detail()
+
+
+def test_a_pre_pull_takes_a_build_place(settings):
+    settings.COOLIFY_SERVER_UUIDS = ["server-1", "server-2"]
+    for uuid in settings.COOLIFY_SERVER_UUIDS:
+        Server.objects.create(uuid=uuid, concurrent_builds=2)
+    assert server_for_new_slot("google-meet") == "server-1"
+    ask()
+    give_turns()
+    assert server_for_new_slot("google-meet") == "server-2"
+    assert [each.builds for each in server_overviews()] == [1, 0]
