@@ -43,10 +43,10 @@ def is_pulled_by_bot(image: str, server_uuid: str) -> bool:
     return pulls.exists()
 
 
-def prepulls_by_server() -> Counter[str]:
-    """How many build places they take."""
-    under_way = Prepull.objects.filter(pulling=True)
-    return Counter(under_way.values_list("server_uuid", flat=True))
+def builds_by_server(starts: QuerySet[Deployment]) -> Counter[str]:
+    """The build places that these starts and the pre-pulls take, in one query."""
+    prepulls = Prepull.objects.filter(pulling=True).values_list("server_uuid", flat=True)
+    return Counter(starts.values_list("server_uuid", flat=True).union(prepulls, all=True))
 
 
 def being_pulled() -> Q:
