@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from pool.images.in_use import servers_with_image
+from pool.images.warmth import builds_by_server
 from servers.health import IN_SERVICE, ServerState
 from servers.limits import build_places
 from servers.models import Server
@@ -77,8 +78,7 @@ def server_for_new_slot(platform: str) -> str | None:
     """The server with the most room; None if none has room for one more slot."""
     uuids = settings.COOLIFY_SERVER_UUIDS or [""]
     servers = Server.objects.in_bulk(uuids)
-    builds = Deployment.objects.filter(status__in=ACTIVE).values_list("server_uuid", flat=True)
-    waiting = Counter(builds)
+    waiting = builds_by_server(Deployment.objects.filter(status__in=ACTIVE))
     slots = slots_by_server()
     pulled_since = timezone.now() - settings.IMAGE_WARM_FOR
     named = settings.BOT_IMAGES[platform]

@@ -75,7 +75,8 @@ def _find_prepulls(given: QueryDict) -> list[Target]:
             seen=each.status,
             name=f"{each.image} on {names.get(each.server_uuid) or each.server_uuid}",
             link="/servers/",
-            effect="It is not pulled there. A pull that has begun is cancelled",
+            effect="It is not pulled there, and a switch to it leaves the server out until it is "
+            "warmed there. A pull that has begun is cancelled",
             why_not="" if each.is_open else "it is over",
         )
         for each in Prepull.objects.filter(pk__in=numbers).order_by("pk")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from django.conf import settings
 from django.db import models
 
-from pool.images.rollout import failed_prepulls, image_to_restore
+from pool.images.rollout import image_to_restore
+from pool.images.trials import FailedPull, failed_pulls
 from slots.images import ImageSwitch, PlatformImage, Prepull
 
 
@@ -23,7 +24,7 @@ class ImageOverview:
     row: PlatformImage
     servers: int
     switched: int
-    failed: Sequence[Prepull] = field(default_factory=list)
+    failed: Sequence[FailedPull] = field(default_factory=list)
 
     @property
     def state(self) -> ImageState:
@@ -55,7 +56,7 @@ def image_overviews() -> list[ImageOverview]:
             row=rows[platform],
             servers=len(settings.COOLIFY_SERVER_UUIDS or [""]),
             switched=switched[platform],
-            failed=list(failed_prepulls(rows[platform])) if rows[platform].wanted else [],
+            failed=failed_pulls(rows[platform]) if rows[platform].wanted else [],
         )
         for platform in settings.BOT_IMAGES
         if platform in rows

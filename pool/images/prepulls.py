@@ -9,12 +9,12 @@ import logging
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from coolify.client.image import is_image
 from core.locks import advisory_lock
-from pool.images.warmth import is_pulled_by_bot, is_warm
+from pool.images.warmth import is_cleanup_near, is_pulled_by_bot, is_warm
 from pool.lock_names import PULL_IMAGE
 from servers.health import IN_SERVICE
 from servers.limits import build_places
@@ -86,6 +86,8 @@ def _why_not_yet(prepull: Prepull) -> str:
     server = Server.objects.filter(uuid=prepull.server_uuid).first()
     if server is not None and server.state not in IN_SERVICE:
         return f"Waits until the server is back: it is {server.get_state_display().lower()}"
+    if is_cleanup_near():
+        return "Waits until Coolify's clean-up of images is over"
     if _others_under_way(prepull):
         return "Waits for another pre-pull"
     if not _leaves_a_place(server, prepull.server_uuid):
@@ -138,9 +140,12 @@ def begin_prepull(prepull: Prepull) -> bool:
 
 
 def end_late_ones() -> None:
-    """A pre-pull that cannot begin in time is given up: that is not the image's fault."""
+    """A pre-pull that cannot begin in time is given up: that is not the image's fault. While other
+    servers get the image one after another, its turn comes."""
     late = Prepull.objects.filter(status=PrepullStatus.WAITING, deadline__lte=Now())
-    for each in late:
+    lately = Now() - settings.IMAGE_SWITCH_TIMEOUT
+    done = Prepull.objects.filter(status=PrepullStatus.DONE, ended_at__gt=lately)
+    for each in late.exclude(Exists(done.filter(image=OuterRef("image")))):
         end_prepull(each, PrepullStatus.GIVEN_UP, f"It could not begin in time. {each.detail}")
 
 

@@ -2,7 +2,8 @@
 there. Until then they go on with the old one.
 
 An image that could not be pulled is never switched to. One that merely takes longer than
-IMAGE_SWITCH_TIMEOUT is used all the same: the first bot pulls it.
+IMAGE_SWITCH_TIMEOUT is used all the same: the first bot pulls it. Unless a server has shown that it
+can be pulled, that is tried on one server alone.
 """
 
 import logging
@@ -10,15 +11,18 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.clock import database_now
-from pool.images.prepulls import ask_prepull
+from pool.images.prepulls import ask_prepull, end_prepull
+from pool.images.trials import failed_pulls, failed_starts, is_proven
 from pool.images.warmth import is_warm
+from servers.health import IN_SERVICE
+from servers.models import Server
 from slots.deployment import WAITING, Deployment, DeploymentStatus
-from slots.images import OPEN, ImageSwitch, PlatformImage, Prepull, PrepullStatus
+from slots.images import OPEN, UNDER_WAY, ImageSwitch, PlatformImage, Prepull, PrepullStatus
 from slots.models import Slot
 
 logger = logging.getLogger(__name__)
@@ -81,9 +85,10 @@ def _want(platform: str, image: str) -> None:
 
 def advance_rollouts() -> None:
     for row in PlatformImage.objects.exclude(wanted=""):
+        _take_back_failed_ones(row)
         servers = settings.COOLIFY_SERVER_UUIDS or [""]
         left = [server for server in servers if not _advance(row, server)]
-        if not left:
+        if not left and is_proven(row):
             _finish(row)
 
 
@@ -94,44 +99,89 @@ def _advance(row: PlatformImage, server: str) -> bool:
         return True
     if is_warm(row.wanted, server):
         return _switch(row, server, "the image is there")
-    if is_overdue(row) and not failed_prepulls(row).exists():
+    if is_overdue(row) and not failed_pulls(row) and _may_try(row, server):
         return _switch(row, server, "IMAGE_SWITCH_TIMEOUT is over, the first bot pulls it")
     _ask(row, server)
     return False
 
 
+def _may_try(row: PlatformImage, server: str) -> bool:
+    """Not where it is pulled at this moment, or an operator has cancelled that. Of an image that no
+    server ever had, bots on one server try whether it can be pulled."""
+    last = _own_prepulls(row, server).last()
+    if last is not None and last.status in (*UNDER_WAY, PrepullStatus.CANCELLED):
+        return False
+    if is_proven(row):
+        return True
+    away = Server.objects.exclude(state__in=IN_SERVICE).values_list("uuid", flat=True)
+    trials = ImageSwitch.objects.filter(platform=row.platform).exclude(server_uuid__in=away)
+    return server not in away and not trials.exists()
+
+
+def _take_back_failed_ones(row: PlatformImage) -> None:
+    """Where bots could not pull the image, they use the old one again."""
+    servers = set(failed_starts(row).values_list("server_uuid", flat=True))
+    switched = ImageSwitch.objects.filter(platform=row.platform, server_uuid__in=servers)
+    for switch in switched:
+        if is_warm(row.wanted, switch.server_uuid):
+            continue
+        with transaction.atomic():
+            if not _locked(row):
+                return
+            switch.delete()
+            _use_it_in_line(row.platform, row.image, server_uuid=switch.server_uuid)
+        words = f"{row.wanted} could not be pulled on server {switch.server_uuid}, so bots there"
+        _log(row.platform, f"{words} use {row.image} again", level=logging.WARNING)
+
+
 def is_overdue(row: PlatformImage) -> bool:
-    since = row.wanted_since or database_now()
-    return database_now() - since > settings.IMAGE_SWITCH_TIMEOUT
-
-
-def failed_prepulls(row: PlatformImage) -> QuerySet[Prepull]:
-    """Of the wanted image, since it is wanted, on servers that do not have it."""
-    failed = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.FAILED)
-    since_then = failed.filter(created_at__gte=row.wanted_since or row.since)
-    done = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.DONE)
-    return since_then.exclude(server_uuid__in=done.values("server_uuid"))
+    """Servers pull one after another: as long as one after the other is done, the rest wait."""
+    now = database_now()
+    since = row.wanted_since or now
+    done = Prepull.objects.filter(image=row.wanted, status=PrepullStatus.DONE, ended_at__gt=since)
+    last: datetime = done.aggregate(at=Max("ended_at"))["at"] or since
+    return now - last > settings.IMAGE_SWITCH_TIMEOUT
 
 
 def _ask(row: PlatformImage, server: str) -> None:
     """The automatic pre-pull of a switch: again after a failure, a few times."""
-    same = Prepull.objects.filter(image=row.wanted, server_uuid=server)
-    ours = same.filter(created_at__gte=row.wanted_since or row.since)
-    if same.filter(status__in=OPEN).exists() or not _is_due(ours.order_by("pk")):
+    same = Prepull.objects.filter(image=row.wanted, server_uuid=server, status__in=OPEN)
+    if same.exists() or not _is_due(_own_prepulls(row, server)):
         return
     reason = f"The new image of {row.get_platform_display()}"
     ask_prepull(image=row.wanted, server_uuid=server, actor=ACTOR, reason=reason)
 
 
+def _own_prepulls(row: PlatformImage, server: str) -> QuerySet[Prepull]:
+    """Of the wanted image on this server since it is wanted, or still open."""
+    same = Prepull.objects.filter(image=row.wanted, server_uuid=server)
+    since_then = Q(created_at__gte=row.wanted_since or row.since)
+    return same.filter(since_then | Q(status__in=OPEN)).order_by("pk")
+
+
 def _is_due(earlier: QuerySet[Prepull]) -> bool:
-    ends = [each.ended_at for each in earlier if each.ended_at is not None]
-    if not ends:
+    """One that was done counts as no attempt: a clean-up may have removed the image since."""
+    over = [each for each in earlier if each.ended_at is not None]
+    if not over:
         return True
-    return len(ends) < PULL_ATTEMPTS and _pause_is_over(ends[-1], attempts=len(ends))
+    tries = [each for each in over if each.status != PrepullStatus.DONE]
+    last = over[-1]
+    if last.status == PrepullStatus.CANCELLED or len(tries) >= PULL_ATTEMPTS:
+        return False
+    return _pause_is_over(last.ended_at or database_now(), attempts=len(tries) or 1)
 
 
 def _pause_is_over(ended_at: datetime, *, attempts: int) -> bool:
     return database_now() - ended_at > PULL_PAUSE * 4 ** (attempts - 1)
+
+
+def end_abandoned_prepulls() -> None:
+    """Those of a switch whose image no platform uses or is to use any more."""
+    rows = PlatformImage.objects.all()
+    ours = Prepull.objects.filter(status__in=OPEN, asked_by=ACTOR)
+    abandoned = ours.exclude(image__in=rows.values("image"))
+    for each in abandoned.exclude(image__in=rows.values("wanted")):
+        end_prepull(each, PrepullStatus.CANCELLED, "No longer wanted")
 
 
 def _switch(row: PlatformImage, server: str, why: str) -> bool:
@@ -206,9 +256,11 @@ def follow_again(platform: str, *, reason: str, actor: str) -> bool:
     return True
 
 
-def _use_it_in_line(platform: str, image: str) -> None:
+def _use_it_in_line(platform: str, image: str, **where: str) -> None:
     """Starts that have not begun use it, too. They wait for it anew."""
-    waiting = Deployment.objects.filter(status__in=WAITING, pulling=False, slot__platform=platform)
+    waiting = Deployment.objects.filter(
+        status__in=WAITING, pulling=False, slot__platform=platform, **where
+    )
     waiting.exclude(image=image).update(
         image=image,
         status=DeploymentStatus.WAITING_FOR_IMAGE,

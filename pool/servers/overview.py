@@ -10,6 +10,7 @@ from django.conf import settings
 from core.clock import database_now
 from pool.capacity import WITHOUT_A_PLACE
 from pool.images.overview import recent_prepulls
+from pool.images.warmth import builds_by_server
 from pool.servers.states import our_servers
 from pool.waiting.measurements import measure_platform
 from pool.waiting.words import count_of, time_of
@@ -107,7 +108,7 @@ def _slots() -> dict[str, list[Slot]]:
 
 def _builds() -> Counter[str]:
     under_way = Deployment.objects.filter(status__in=UNDER_WAY, coolify_ended_at__isnull=True)
-    return Counter(under_way.values_list("server_uuid", flat=True))
+    return builds_by_server(under_way)
 
 
 def _images() -> dict[str, list[WarmImage]]:

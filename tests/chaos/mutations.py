@@ -63,10 +63,18 @@ MUTATIONS = (
     _one(
         "an image that could not be pulled is never switched to",
         "pool/images/rollout.py",
-        "if is_overdue(row) and not failed_prepulls(row).exists():",
-        "if is_overdue(row):",
+        "if is_overdue(row) and not failed_pulls(row) and _may_try(row, server):",
+        "if is_overdue(row) and _may_try(row, server):",
         "tests/pool/images/test_rollout.py::"
         "test_an_image_that_could_not_be_pulled_is_never_switched_to",
+    ),
+    _one(
+        "an image that no server ever had is tried on one server",
+        "pool/images/rollout.py",
+        "if is_proven(row):\n        return True\n    away",
+        "if row:\n        return True\n    away",
+        "tests/pool/images/test_rollout.py::"
+        "test_after_the_timeout_an_image_that_no_server_has_is_tried_on_one",
     ),
     _one(
         "an earlier process does not overrule a later one",

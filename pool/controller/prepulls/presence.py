@@ -8,16 +8,15 @@ import logging
 from datetime import timedelta
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q, Subquery
 from django.db.models.functions import Now
 
 from coolify.client import Coolify
 from coolify.client.errors import BudgetExhausted, CoolifyError
 from coolify.client.image import Image
-from core.clock import database_now
 from pool.controller.images import note_image
-from pool.images.warmth import SAME_IMAGE
-from servers.cleanup import trusted_until
+from pool.images.warmth import SAME_IMAGE, is_cleanup_near
 from slots.deployment import WarmImage
 from slots.models import Slot
 
@@ -29,18 +28,27 @@ ASK_AGAIN = timedelta(minutes=30)
 
 def confirm_doubted_image(coolify: Coolify) -> bool:
     """Ask about one image at most; True if it is there. Around a clean-up no answer would last."""
-    now = database_now()
-    times, margin = settings.IMAGE_CLEANUP_TIMES, settings.IMAGE_CLEANUP_MARGIN
-    if trusted_until(now, times=times, margin=margin) <= now:
+    if is_cleanup_near():
         return False
     doubted = _doubted()
     if doubted is None:
         return False
     WarmImage.objects.filter(pk=doubted.pk).update(asked_at=Now())
-    if not _is_listed(doubted, coolify):
+    if not _is_listed(doubted, coolify) or not _note_as_listed(doubted):
         return False
-    note_image(doubted.image, doubted.server_uuid, evidence=WarmImage.Evidence.LISTED)
     logger.info("[Images] %s is still there: Coolify lists it", doubted)
+    return True
+
+
+def _note_as_listed(doubted: WarmImage) -> bool:
+    """Unless there is other evidence by now: the answer may be older than that."""
+    with transaction.atomic():
+        same = WarmImage.objects.select_for_update().filter(
+            pk=doubted.pk, cold_since__isnull=True, trusted_until=doubted.trusted_until
+        )
+        if is_cleanup_near() or same.first() is None:
+            return False
+        note_image(doubted.image, doubted.server_uuid, evidence=WarmImage.Evidence.LISTED)
     return True
 
 

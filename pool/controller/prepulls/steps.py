@@ -15,13 +15,13 @@ from coolify.client.image import Image
 from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from core.clock import database_now, on_this_hosts_clock
 from pool.controller.applications import our_environment
-from pool.controller.belief.answers import believed_list, require_gone
+from pool.controller.belief.answers import believed_list, require_gone, require_no_deployment
 from pool.controller.images import note_image
 from pool.images.prepulls import end_prepull, log_prepull, say
 from servers.health import IN_SERVICE
 from servers.models import Server
 from slots.deployment import WarmImage
-from slots.images import Prepull, PrepullStatus
+from slots.images import UNDER_WAY, Prepull, PrepullStatus
 
 SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=1)
 # Then its application is left to the reconciler, which reports it as an orphan.
@@ -77,17 +77,31 @@ def _pause(prepull: Prepull, error: CoolifyError) -> None:
 def _start(prepull: Prepull, coolify: Coolify) -> None:
     if not prepull.coolify_uuid:
         uuid = find_application(prepull, coolify) or _create(prepull, coolify)
-        _note(prepull, coolify_uuid=uuid, detail="Its deployment is started")
-    uuid = _earlier_start(prepull, coolify) or _new_start(prepull, coolify)
-    _note(
+        _note(prepull, coolify_uuid=uuid)
+    if not _move(prepull, detail="Its deployment is started"):
+        return
+    try:
+        uuid = _earlier_start(prepull, coolify) or _new_start(prepull, coolify)
+    except NotFound:
+        _lose_application(prepull, coolify)
+        return
+    # Noted even if it was cancelled meanwhile: then it is cancelled in Coolify by this.
+    _note(prepull, deployment_uuid=uuid)
+    _move(
         prepull,
         status=PrepullStatus.PULLING,
         status_since=Now(),
-        deployment_uuid=uuid,
         deadline=Now() + settings.DEPLOY_TIMEOUT,
         next_try_at=Now() + settings.DEPLOY_POLL_INTERVAL,
         detail="Coolify pulls the image",
     )
+
+
+def _lose_application(prepull: Prepull, coolify: Coolify) -> None:
+    """It was deleted in Coolify, and its deployment with it: the next pass makes another."""
+    require_gone(coolify, prepull.coolify_uuid)
+    _note(prepull, coolify_uuid="", application_asked_at=None, start_asked_at=None)
+    say(prepull, "Its application was deleted in Coolify: another one is made")
 
 
 def find_application(prepull: Prepull, coolify: Coolify) -> str:
@@ -146,7 +160,7 @@ def _judge(prepull: Prepull, coolify: Coolify) -> None:
     try:
         found = coolify.deployment(prepull.deployment_uuid)
     except NotFound:
-        _start_again(prepull)
+        _start_again(prepull, coolify)
         return
     if not found.is_ended:
         _note(prepull, next_try_at=Now() + settings.DEPLOY_POLL_INTERVAL)
@@ -161,15 +175,20 @@ def _judge(prepull: Prepull, coolify: Coolify) -> None:
     _note(prepull, pulling=False)
 
 
-def _start_again(prepull: Prepull) -> None:
-    """Coolify's queue was full, so it dropped the start."""
-    _note(
+def _start_again(prepull: Prepull, coolify: Coolify) -> None:
+    """Coolify's queue was full, so it dropped the start; or the application was deleted."""
+    try:
+        require_no_deployment(coolify, prepull.coolify_uuid)
+    except NotFound:
+        _lose_application(prepull, coolify)
+    else:
+        say(prepull, "Coolify accepted the start but made no deployment: its queue was full")
+    _move(
         prepull,
         status=PrepullStatus.STARTING,
         deployment_uuid="",
         start_asked_at=None,
         next_try_at=Now() + LONGEST_PAUSE,
-        detail="Coolify accepted the start but made no deployment: its queue was full",
     )
 
 
@@ -204,9 +223,19 @@ def _cancel(prepull: Prepull, coolify: Coolify) -> None:
             prepull.deployment_uuid or coolify.resolve_start(prepull.coolify_uuid, since=since).uuid
         )
         coolify.cancel_deployment(uuid)
-    except (NotAccepted, NotFound):
+    except NotAccepted:
         pass  # nothing was started
+    except NotFound:
+        _require_no_pull(prepull, coolify)
     _note(prepull, pulling=False)
+
+
+def _require_no_pull(prepull: Prepull, coolify: Coolify) -> None:
+    """Raises a CoolifyError unless Coolify may be believed that it has no such deployment."""
+    try:
+        require_no_deployment(coolify, prepull.coolify_uuid)
+    except NotFound:
+        require_gone(coolify, prepull.coolify_uuid)
 
 
 def _delete(uuid: str, coolify: Coolify) -> None:
@@ -228,3 +257,10 @@ def _forget(prepull: Prepull) -> None:
 def _note(prepull: Prepull, **fields: object) -> None:
     Prepull.objects.filter(pk=prepull.pk).update(**fields)
     prepull.refresh_from_db()
+
+
+def _move(prepull: Prepull, **fields: object) -> bool:
+    """False if it is over: it may be cancelled during a call to Coolify."""
+    moved = Prepull.objects.filter(pk=prepull.pk, status__in=UNDER_WAY).update(**fields)
+    prepull.refresh_from_db()
+    return bool(moved)

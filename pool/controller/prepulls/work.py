@@ -8,7 +8,7 @@ from coolify.shared import shared_coolify
 from pool.controller.prepulls.presence import confirm_doubted_image
 from pool.controller.prepulls.steps import advance_prepull, remove_application
 from pool.images.prepulls import end_late_ones, give_turns
-from pool.images.rollout import advance_rollouts, follow_environment
+from pool.images.rollout import advance_rollouts, end_abandoned_prepulls, follow_environment
 from slots.images import OPEN, UNDER_WAY, Prepull
 
 
@@ -17,6 +17,7 @@ def look_after_images() -> None:
     killed worker left half done is found by its row."""
     coolify = shared_coolify()
     follow_environment()
+    end_abandoned_prepulls()
     advance_rollouts()
     end_late_ones()
     give_turns()

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from coolify.client.errors import NotAccepted, Refused, Unavailable
+from coolify.client.errors import NotAccepted, NotFound, Refused, Unavailable
 from coolify.client.resources import (
     Application,
     ApplicationStatus,
@@ -65,6 +65,10 @@ class Coolify:
             for name in self.applications_made
         ]
         return [Application(uuid="another", name=each.name, status=status) for each in made] + made
+
+    def application(self, uuid: str) -> Application:
+        self._call("application")
+        return next(each for each in self.applications() if each.uuid == uuid)
 
     def start(self, uuid: str) -> StartAnswer:
         self._call("start")
@@ -166,6 +170,50 @@ def test_what_an_operator_cancels_is_cancelled_in_coolify(coolify, prepull):
     over = passes()
     assert (over.status, over.pulling) == ("cancelled", False)
     assert "cancel" in coolify.calls and coolify.applications_made == []
+
+
+GONE = NotFound("404", thing="resource")
+
+
+@pytest.mark.parametrize("status", ["starting", "pulling"])
+def test_an_application_that_was_deleted_in_coolify_is_made_anew(coolify, prepull, status):
+    passes()
+    Prepull.objects.update(status=status)
+    coolify.applications_made.clear()
+    coolify.fails = dict.fromkeys(["application", "deployment", "start", "resolve"], GONE)
+    lost = passes()
+    assert (lost.status, lost.coolify_uuid) == ("starting", "")
+    coolify.fails, coolify.started = {}, []
+    assert (passes().status, coolify.calls.count("create")) == ("pulling", 2)
+
+
+def test_a_missing_deployment_is_not_believed_while_the_application_is_in_doubt(coolify, prepull):
+    passes()
+    coolify.fails = dict.fromkeys(["application", "deployment"], GONE)
+    assert (passes().status, coolify.calls.count("start")) == ("pulling", 1)
+
+
+def test_a_cancelled_pull_is_not_let_go_of_while_its_end_is_in_doubt(coolify, prepull):
+    passes()
+    cancel_prepull(Prepull.objects.get(), actor="anna", reason="Wrong tag")
+    coolify.fails = dict.fromkeys(["application", "cancel", "delete"], GONE)
+    assert passes().pulling
+    del coolify.fails["application"], coolify.fails["delete"]
+    assert not passes().pulling
+
+
+@pytest.mark.parametrize("during", ["create_application", "start"])
+def test_one_that_is_cancelled_during_a_call_stays_cancelled(coolify, prepull, during, monkeypatch):
+    call = getattr(coolify, during)
+
+    def cancel_meanwhile(*args, **kwargs):
+        cancel_prepull(Prepull.objects.get(), actor="anna", reason="Wrong tag")
+        return call(*args, **kwargs)
+
+    monkeypatch.setattr(coolify, during, cancel_meanwhile)
+    over = passes()
+    assert (over.status, over.pulling, coolify.applications_made) == ("cancelled", False, [])
+    assert coolify.calls.count("cancel") == len(coolify.started)
 
 
 def test_a_refused_image_fails_at_once(coolify, prepull):

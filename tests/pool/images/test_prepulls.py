@@ -5,7 +5,9 @@ from functools import partial
 
 import pytest
 from django.db.models.functions import Now
+from django.utils import timezone
 
+from pool.capacity import server_for_new_slot
 from pool.controller.images import choose_leaders, lead, let_warm_ones_through
 from pool.images.prepulls import (
     NoImage,
@@ -16,6 +18,7 @@ from pool.images.prepulls import (
     end_prepull,
     give_turns,
 )
+from pool.servers.overview import server_overviews
 from servers.models import Server
 from slots.deployment import WarmImage
 from slots.images import Prepull, PrepullStatus
@@ -25,6 +28,11 @@ from tests.factories import DeploymentFactory
 pytestmark = pytest.mark.django_db(transaction=True)
 
 IMAGE = "bot:1.1"
+
+
+@pytest.fixture(autouse=True)
+def no_clean_up(settings):
+    settings.IMAGE_CLEANUP_TIMES = []
 
 
 def ask(server: str = "server-1", image: str = IMAGE) -> Prepull:
@@ -145,3 +153,31 @@ def test_a_pre_pull_that_cannot_begin_is_given_up():
     end_late_ones()
     prepull = Prepull.objects.get()
     assert prepull.status == "given_up" and "cordoned" in prepull.detail
+
+
+def test_a_pre_pull_waits_on_while_other_servers_get_the_image():
+    Server.objects.create(uuid="server-1", state="cordoned")
+    ask()
+    end_prepull(ask("server-2"), PrepullStatus.DONE, "There")
+    Prepull.objects.update(deadline=Now() - timedelta(seconds=1))
+    end_late_ones()
+    assert Prepull.objects.get(server_uuid="server-1").status == "waiting"
+
+
+def test_around_a_clean_up_nothing_is_pulled(settings):
+    now = timezone.now()
+    settings.IMAGE_CLEANUP_TIMES = [timedelta(hours=now.hour, minutes=now.minute)]
+    ask()
+    assert give_turns() == []
+    assert "clean-up" in detail()
+
+
+def test_a_pre_pull_takes_a_build_place(settings):
+    settings.COOLIFY_SERVER_UUIDS = ["server-1", "server-2"]
+    for uuid in settings.COOLIFY_SERVER_UUIDS:
+        Server.objects.create(uuid=uuid, concurrent_builds=2)
+    assert server_for_new_slot("google-meet") == "server-1"
+    ask()
+    give_turns()
+    assert server_for_new_slot("google-meet") == "server-2"
+    assert [each.builds for each in server_overviews()] == [1, 0]

@@ -64,3 +64,15 @@ def test_around_a_clean_up_coolify_is_not_asked(settings):
     settings.IMAGE_CLEANUP_TIMES = [timedelta(hours=now.hour, minutes=now.minute)]
     assert not confirm_doubted_image(coolify := Coolify("1.0"))
     assert coolify.asked == 0
+
+
+@pytest.mark.parametrize("field", ["cold_since", "trusted_until"])
+def test_evidence_that_came_during_the_call_stays(monkeypatch, field):
+    def image_tags(uuid: str) -> list[str]:
+        WarmImage.objects.update(**{field: Now()})
+        return ["1.0"]
+
+    coolify = Coolify()
+    monkeypatch.setattr(coolify, "image_tags", image_tags)
+    assert not confirm_doubted_image(coolify)
+    assert WarmImage.objects.get().state != "warm"
