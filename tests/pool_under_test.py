@@ -25,6 +25,7 @@ SHORT = {
     "STOP_CONFIRM_AFTER": timedelta(milliseconds=300),
     "STOP_RETRY_AFTER": timedelta(seconds=2),
     "COOLIFY_RATE_LIMIT": 100_000,
+    "IMAGE_CLEANUP_TIMES": [],  # the same at every hour of the day
 }
 
 
