@@ -33,7 +33,7 @@ setup: .venv/.installed ## ask for what a real Coolify needs, test it, and write
 
 # In parallel, each process with its own PostgreSQL: most tests spend their time waiting.
 test: .venv/.installed-dev programs ## run the whole test suite; ARGS="-k queue" for some of it
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 # Some tests need a browser, PgBouncer, Redis or network namespaces. Without these programs they
 # are skipped and say what is missing.

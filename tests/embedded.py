@@ -15,23 +15,6 @@ import pytest
 
 from botpool.runtime.postgres import server as postgres
 
-# In parallel, the files that take longest come first: at the end, one of them would keep a single
-# process busy while the others have nothing left to do.
-LONGEST = (
-    "chaos/test_short_run.py",
-    "ops/test_hosts.py",
-    "ops/test_power_cuts.py",
-    "ops/test_two_nodes.py",
-    "ops/test_neighbours.py",
-    "api/test_schemathesis.py",
-    "pool/controller/test_faults.py",
-    "pool/test_queue_processes.py",
-    "pool/test_cases_on_simulator.py",
-    "browser/test_accessibility.py",
-    "botpool/runtime/test_up.py",
-    "examples/test_check_bot.py",
-)
-
 
 def _use(binaries: Path) -> None:
     done = subprocess.run([binaries / "postgres", "--version"], capture_output=True, text=True)
@@ -68,9 +51,3 @@ atexit.register(_end)
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     return _data_dir
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
