@@ -67,9 +67,12 @@ class Node:
         for process in found:
             with suppress(psutil.NoSuchProcess):
                 process.suspend()
-        for process in [*found, *processes_of(self.data_dir)]:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        # One of them may have forked while they were listed.
+        while left := [*found, *processes_of(self.data_dir)]:
+            for process in left:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            found = []
         for child in self.started:
             child.wait(30)
 
