@@ -9,7 +9,7 @@ from django.db.models import Q
 from coolify.client import Coolify
 from coolify.client.errors import BudgetExhausted, CoolifyError, NotFound
 from core.clock import database_now
-from pool.controller.context import SlotContext
+from pool.controller.context import SlotContext, pause_after_error
 from slots.description import wanted_description
 from slots.models import Slot
 
@@ -17,7 +17,6 @@ logger = logging.getLogger(__name__)
 
 # A description that has been wrong for this long may name a bot that left: write it soon.
 OVERDUE_AFTER = timedelta(minutes=1)
-AFTER_AN_ERROR = timedelta(seconds=30)
 
 
 def describe(context: SlotContext) -> timedelta | None:
@@ -38,7 +37,7 @@ def describe(context: SlotContext) -> timedelta | None:
         return None  # the reconciler handles applications that are gone
     except CoolifyError as error:
         logger.warning("The description of %s was not written: %s", slot, error)
-        return AFTER_AN_ERROR
+        return pause_after_error(error, since=slot.status_since)
     return None
 
 

@@ -6,7 +6,7 @@ runs. So a slot must not be given away before its stop is done.
 """
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.conf import settings
 from django.db.models import F, QuerySet
@@ -18,7 +18,7 @@ from core.clock import database_now, on_this_hosts_clock
 from pool.controller.applications import forget_application, forget_missing_application
 from pool.controller.belief.answers import require_gone, require_no_deployment
 from pool.controller.containers.gone import UP, is_gone, still_runs
-from pool.controller.context import AT_ONCE, SlotContext
+from pool.controller.context import AT_ONCE, SlotContext, pause_after_error
 from pool.controller.images import note_coolify_end
 from pool.controller.logs.keep import keep_container_log, keep_deployment_log
 from pool.controller.places import line_up
@@ -29,7 +29,6 @@ from slots.status import ContainerStatus, SlotStatus
 
 logger = logging.getLogger(__name__)
 
-PAUSES_AFTER_ERROR = timedelta(seconds=5), timedelta(minutes=1)
 # Safety net: an observation wakes the slot sooner.
 CHECK_AGAIN = timedelta(seconds=30)
 STOPPED = (ContainerStatus.STOPPED, ContainerStatus.FAILED, ContainerStatus.IDLE)
@@ -104,14 +103,6 @@ def _try_again_later(slot: Slot, error: CoolifyError) -> timedelta:
     level = logging.DEBUG if isinstance(error, BudgetExhausted) else logging.WARNING
     logger.log(level, "[Pool] %s is not stopped yet: %s", slot, error)
     return pause
-
-
-def pause_after_error(error: CoolifyError, *, since: datetime) -> timedelta:
-    """How long to wait before the next try: a quarter of the time since `since`, within bounds."""
-    if error.retry_after:
-        return timedelta(seconds=error.retry_after)
-    shortest, longest = PAUSES_AFTER_ERROR
-    return max(shortest, min((database_now() - since) / 4, longest))
 
 
 # --- Bringing the container down --------------------------------------------------------------

@@ -73,6 +73,13 @@ def test_an_idle_slot_shows_when_its_last_bot_left_it(pool, settings):
     assert shown(slot) == f"[IDLE] Available - Last used: {slot.last_used_at:%Y-%m-%dT%H:%M:%SZ}"
 
 
+def test_a_text_that_coolify_did_not_take_is_tried_again_soon(pool, settings):
+    settings.DESCRIPTION_SETTLED_AFTER = timedelta()
+    slot = running_slot(pool)
+    pool.control.answer_with(500, method="PATCH", path="/applications/")
+    assert advance_one(slot) == timedelta(seconds=5)
+
+
 class ClassesOfCalls:
     """A Coolify whose budget is spent; records for which class it was asked."""
 

@@ -18,8 +18,7 @@ from core import leases
 from core.leases import LeaseLost, acquire_lease, holding_lease
 from pool.assign import assign_bot_to_slot
 from pool.controller import applications, start
-from pool.controller.context import SlotContext
-from pool.controller.stop import pause_after_error
+from pool.controller.context import SlotContext, pause_after_error
 from pool.drain import drain
 from pool.lifecycle import end_bot, handle_slot_error, mark_slot_running
 from slots.deployment import Deployment, Watch
