@@ -47,6 +47,8 @@ def require_access(call: Call, token: str) -> bool:
     """Raise AccessRefused if such a call was refused. True if this call may try again."""
     kinds = (_ability(call), EVERYTHING)
     found = list(Refusal.objects.filter(token=token, ability__in=kinds).order_by("since"))
+    if not found:
+        return False
     now = database_now()
     for refusal in found:
         if refusal.probe_at is None or refusal.probe_at > now:
@@ -54,7 +56,7 @@ def require_access(call: Call, token: str) -> bool:
     for refusal in found:
         if not _probes(refusal):
             raise _not_sent(call, refusal, now=now)
-    return bool(found)
+    return True
 
 
 def note_answer(call: Call, error: CoolifyError | None, token: str, *, was_probe: bool) -> None:

@@ -73,7 +73,8 @@ def show_that_workers_work() -> None:
 
 def wake(keys: Iterable[str]) -> None:
     """Run these jobs soon, once the caller's transaction commits."""
-    notify(WAKE_CHANNEL, keys)
+    if keys := list(keys):
+        notify(WAKE_CHANNEL, keys)
 
 
 # --- Asking for a run (the ticker) ------------------------------------------------------------
@@ -90,32 +91,37 @@ def ask_for_due_jobs(*, woken: Iterable[str] = ()) -> tuple[set[str], timedelta]
     return asked, _until_next()
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def ask(keys: Iterable[str]) -> set[str]:
     """Queue their tasks. A job that is running runs again afterwards: it may have missed the change
     that it was woken for."""
     keys = sorted(key for key in set(keys) if _is_known(key))
-    if not keys:
-        return set()
-    _add_missing(keys, due_at=None)
-    # Do not wait for a row: its lock may be a frozen worker's. Wake the job again instead.
-    rows = list(_to_ask(keys).select_for_update(skip_locked=True))
+    rows = _lock_to_ask(keys)
+    if len(rows) < len(keys) and _add_missing(keys, due_at=None):
+        rows = _lock_to_ask(keys)
     running = [row.key for row in rows if getattr(row, "runs", False)]
-    Lease.objects.filter(key__in=running).update(wanted=True, refused_since=REFUSED_NOW)
+    if running:
+        Lease.objects.filter(key__in=running).update(wanted=True, refused_since=REFUSED_NOW)
     asked = {row.key for row in rows if row.key not in running and _ask(row)}
     if asked:
         announce_tasks()
-    locked = set(_to_ask(keys).values_list("key", flat=True)) - {row.key for row in rows}
-    if locked:
-        wake(locked)
+    if len(rows) < len(keys):
+        found = {row.key for row in rows}
+        # Not waited for: the lock may be a frozen worker's. Wake the job again instead.
+        wake(set(_to_ask(keys).values_list("key", flat=True)) - found)
     return asked
 
 
-def _add_missing(keys: list[str], *, due_at: Now | None) -> None:
+def _lock_to_ask(keys: list[str]) -> list[Lease]:
+    return list(_to_ask(keys).select_for_update(skip_locked=True)) if keys else []
+
+
+def _add_missing(keys: list[str], *, due_at: Now | None) -> bool:
     known = set(Lease.objects.filter(key__in=keys).values_list("key", flat=True))
     missing = [Lease(key=key, due_at=due_at) for key in keys if key not in known]
     if missing:
         Lease.objects.bulk_create(missing, ignore_conflicts=True)
+    return bool(missing)
 
 
 def _to_ask(keys: list[str]) -> QuerySet[Lease]:

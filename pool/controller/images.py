@@ -32,22 +32,18 @@ _PINNED = re.compile(r":[^/:]*(\d+\.\d+|[0-9a-f]{7,})[^/:]*$")
 LEADS = "Pulls the image for all deployments that wait for it"
 
 
-def let_warm_ones_through() -> int:
-    """Deployments whose image is on their server stop waiting for it."""
+def let_warm_ones_through() -> list[int]:
+    """Deployments whose image is on their server stop waiting for it; returns their ids."""
     warm = list(_waiting().filter(_is_warm()).select_related("bot"))
     to, reason = DeploymentStatus.WAITING_FOR_PLACE, "The image is warm"
-    if not warm:
-        return 0
     ids = [deployment.pk for deployment in warm]
-    through = (
-        _waiting()
-        .filter(pk__in=ids)
-        .update(status=to, status_since=Now(), image_at=Now(), reason=reason)
-    )
+    if ids:
+        still_waiting = _waiting().filter(pk__in=ids)
+        still_waiting.update(status=to, status_since=Now(), image_at=Now(), reason=reason)
     for deployment in warm:
         with as_bot_of(deployment):
             log_deployment(deployment, to=to, reason=reason)
-    return through
+    return ids
 
 
 def choose_leaders() -> int:

@@ -18,7 +18,7 @@ from pool.controller.images import (
 )
 from pool.lock_names import BUILD_PLACES
 from servers.health import IN_SERVICE
-from servers.limits import concurrent_deployments, queue_limits
+from servers.limits import start_limits
 from servers.models import Server
 from slots.correlation import as_bot_of
 from slots.deployment import UNDER_WAY, Deployment, DeploymentStatus
@@ -34,22 +34,25 @@ def line_up() -> list[int]:
     choose_leaders()
     note_who_waits()
     given = give_places()
-    if given:
-        wake_slots(given)
+    wake_slots(given)
     return given
 
 
-def give_places() -> list[int]:
-    """Let the first in line start, and return their slots.
+def take_turn(deployment: Deployment) -> None:
+    """Line up for one deployment, whose slot is awake. Most find a warm image and a free place,
+    and need only a part of the queries."""
+    waits_for_image = deployment.status == DeploymentStatus.WAITING_FOR_IMAGE
+    if waits_for_image and deployment.pk not in let_warm_ones_through():
+        line_up()
+    else:
+        wake_slots(set(give_places([deployment.server_uuid])) - {deployment.slot_id})
 
-    Each server gets as many as it builds at once, and as many again so that no place stands empty.
-    Those wait in Coolify's own queue, which silently loses starts when it is full: half of it is
-    left to others.
-    """
-    waiting = _waiting()
-    servers = list(waiting.order_by().values_list("server_uuid", flat=True).distinct())
-    builds, queues = concurrent_deployments(servers), queue_limits(servers)
-    limits = {s: builds[s] + min(builds[s], queues[s] // 2) for s in servers}
+
+def give_places(servers: list[str] | None = None) -> list[int]:
+    """Let the first in line start on these servers, by default on all; return their slots."""
+    if servers is None:
+        servers = list(_waiting().order_by().values_list("server_uuid", flat=True).distinct())
+    limits = start_limits(servers)
     return [slot for server in servers for slot in _give_places(server, limit=limits[server])]
 
 

@@ -1,7 +1,7 @@
 """From `deploying` to `busy`: image, build place, environment, start, and its result."""
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import F
@@ -23,7 +23,7 @@ from pool.controller.applications import (
 from pool.controller.belief.answers import require_gone, require_no_deployment
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.images import note_coolify_end
-from pool.controller.places import line_up
+from pool.controller.places import line_up, take_turn
 from pool.controller.verdict import Evidence, Verdict, judge
 from pool.lifecycle import handle_slot_error, mark_slot_running, release_bot_from_slot
 from pool.servers.starts import leave_lost_server
@@ -82,7 +82,7 @@ def _wait_for_turn(context: SlotContext, deployment: Deployment) -> timedelta:
     if _is_late(deployment):
         _give_up_waiting(context, deployment)
         return AT_ONCE
-    line_up()
+    take_turn(deployment)
     deployment.refresh_from_db()
     if deployment.status not in WAITING:
         return AT_ONCE
@@ -99,12 +99,12 @@ def _give_up_waiting(context: SlotContext, deployment: Deployment) -> None:
     release_bot_from_slot(context.slot, outcome)
 
 
-def _is_late(deployment: Deployment) -> bool:
-    return deployment.deadline is not None and _time_left(deployment) <= timedelta()
+def _is_late(deployment: Deployment, *, now: datetime | None = None) -> bool:
+    return deployment.deadline is not None and _time_left(deployment, now=now) <= timedelta()
 
 
-def _time_left(deployment: Deployment) -> timedelta:
-    now = database_now()
+def _time_left(deployment: Deployment, *, now: datetime | None = None) -> timedelta:
+    now = now or database_now()
     return (deployment.deadline or now + settings.DEPLOY_TIMEOUT) - now
 
 
@@ -113,13 +113,14 @@ def _time_left(deployment: Deployment) -> timedelta:
 
 def _start_in_time(context: SlotContext, deployment: Deployment) -> timedelta:
     now = database_now()
-    if _is_late(deployment):
+    if _is_late(deployment, now=now):
         reason = f"Coolify did not accept the start in time: {deployment.reason}"
         # Not placed again: a different slot would not help, and the meeting has long begun.
         _fail(context, reason, FailureCause.START_TIMED_OUT, place_again=False)
         return AT_ONCE
     if deployment.next_try_at is not None and deployment.next_try_at > now:
-        return min(deployment.next_try_at - now, max(_time_left(deployment), timedelta(seconds=1)))
+        left = _time_left(deployment, now=now)
+        return min(deployment.next_try_at - now, max(left, timedelta(seconds=1)))
     try:
         uuid = _earlier_start(context, deployment) or _new_start(context, deployment)
     except _NoLongerWanted:
@@ -161,10 +162,9 @@ def _earlier_start(context: SlotContext, deployment: Deployment) -> str:
 def _new_start(context: SlotContext, deployment: Deployment) -> str:
     _write_environment(context, deployment)
     # Recorded before the call: a worker that takes over then knows that it may have been made.
-    asked_at = database_now()
     wanted = Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.STARTING)
     if not wanted.update(
-        start_asked_at=Coalesce("start_asked_at", asked_at), attempt=F("attempt") + 1
+        start_asked_at=Coalesce("start_asked_at", Now()), attempt=F("attempt") + 1
     ):
         raise _NoLongerWanted
     context.lease.check()
@@ -172,7 +172,8 @@ def _new_start(context: SlotContext, deployment: Deployment) -> str:
     answer = context.coolify.start(uuid)
     if answer.deployment_uuid:
         return answer.deployment_uuid
-    since = on_this_hosts_clock(deployment.start_asked_at or asked_at)
+    deployment.refresh_from_db(fields=["start_asked_at"])
+    since = on_this_hosts_clock(deployment.start_asked_at or database_now())
     return context.coolify.resolve_start(uuid, since=since).uuid
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from coolify.client.resources import Server
-from servers.limits import concurrent_deployments, queue_limits
+from servers.limits import concurrent_deployments, start_limits
 from servers.models import Server as ServerRow
 from servers.reports import remember_servers
 
@@ -44,10 +44,15 @@ def test_the_setting_overrides_what_coolify_reports(settings):
     assert concurrent_deployments(["s", "t"]) == {"s": 9, "t": 9}
 
 
-def test_the_queue_of_a_server_without_a_reading_holds_25():
-    assert queue_limits(["s"]) == {"s": 25}
+def test_a_server_gets_as_many_starts_again_as_it_builds_at_once():
+    assert start_limits(["s"]) == {"s": 4}
 
 
-def test_the_limit_of_a_servers_queue_is_what_coolify_reports():
-    remember_servers([Server("s", deployment_queue_limit=6)])
-    assert queue_limits(["s"]) == {"s": 6}
+def test_half_of_coolifys_queue_is_left_to_others():
+    remember_servers([Server("s", concurrent_builds=5, deployment_queue_limit=6)])
+    assert start_limits(["s"]) == {"s": 8}
+
+
+def test_coolifys_queue_holds_25_unless_it_reports_otherwise():
+    remember_servers([Server("s", concurrent_builds=60)])
+    assert start_limits(["s"]) == {"s": 72}

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 from coolify.client.resources import Server
 from pool.controller import places
-from pool.controller.places import give_places
+from pool.controller.places import give_places, take_turn
 from servers.reports import remember_servers
 from slots.deployment import Deployment
 from tests.factories import DeploymentFactory
@@ -18,6 +18,13 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def as_coolify_says(settings):
     settings.MAX_CONCURRENT_DEPLOYMENTS = 0
+
+
+@pytest.fixture
+def woken(monkeypatch):
+    slots = set()
+    monkeypatch.setattr(places, "wake_slots", slots.update)
+    return slots
 
 
 def waiting(count: int, *, server: str = "server-1") -> list[Deployment]:
@@ -86,3 +93,29 @@ def test_one_that_was_cancelled_meanwhile_gets_no_place_and_spoils_none(monkeypa
     assert give_places() == [other.slot_id]
     cancelled.refresh_from_db()
     assert cancelled.status == "cancelled"
+
+
+def test_a_turn_is_taken_on_its_own_server_only():
+    server("server-1", builds=1, queue=25)
+    server("server-2", builds=1, queue=25)
+    (here,), (there,) = waiting(1, server="server-1"), waiting(1, server="server-2")
+    take_turn(here)
+    here.refresh_from_db()
+    there.refresh_from_db()
+    assert (here.status, there.status) == ("starting", "waiting_for_place")
+
+
+def test_a_turn_that_belongs_to_others_wakes_them(woken):
+    server("server-1", builds=1, queue=25)
+    first, second, late = waiting(3)
+    take_turn(late)
+    late.refresh_from_db()
+    assert late.status == "waiting_for_place"
+    assert woken == {first.slot_id, second.slot_id}
+
+
+def test_a_turn_that_is_taken_wakes_no_slot_that_is_awake(woken):
+    server("server-1", builds=1, queue=25)
+    (only,) = waiting(1)
+    take_turn(only)
+    assert woken == set()

@@ -129,7 +129,7 @@ def test_bots_wait_for_a_pre_pull_of_their_image():
     prepull = ask(image="bot:1")
     give_turns()
     DeploymentFactory()
-    assert (let_warm_ones_through(), choose_leaders()) == (0, 0)
+    assert (let_warm_ones_through(), choose_leaders()) == ([], 0)
     # Even if it was cancelled: Coolify may pull on for a moment.
     cancel_prepull(prepull, actor="anna", reason="Wrong tag")
     assert choose_leaders() == 0
