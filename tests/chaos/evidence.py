@@ -108,7 +108,8 @@ class Evidence:
     late: list[str]  # what the witnesses tried on outdated data
     deliveries: list[Delivery] = field(default_factory=list)
     received: dict[str, set[int]] = field(default_factory=dict)  # events, by receiver
-    mirror: dict[Any, float] = field(default_factory=dict)  # how long it was wrong, in seconds
+    # When a description was wrong for the longest time: from, until.
+    mirror: dict[Any, tuple[float, float]] = field(default_factory=dict)
     collected_at: float = 0.0
 
     def __post_init__(self) -> None:

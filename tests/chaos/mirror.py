@@ -36,7 +36,7 @@ class Wrong:
 @dataclass
 class Mirror:
     fleet: Fleet
-    longest: dict[Wrong, float] = field(default_factory=dict)  # in seconds
+    longest: dict[Wrong, tuple[float, float]] = field(default_factory=dict)  # from, until
     since: dict[Wrong, float] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -62,14 +62,15 @@ class Mirror:
     def _watch(self) -> None:
         while not self.done.wait(EVERY):
             try:
-                self.note(self.wrong_now(), at=time.monotonic())
+                self.note(self.wrong_now(), at=time.time())
             except (psycopg.Error, ValueError, OSError):
                 continue  # PostgreSQL is down: what was wrong stays so until it is asked again
 
     def note(self, wrong: list[Wrong], *, at: float) -> None:
         self.since = {each: self.since.get(each, at) for each in wrong}
         for each, begin in self.since.items():
-            self.longest[each] = max(self.longest.get(each, 0.0), at - begin)
+            spans = self.longest.get(each, (begin, begin)), (begin, at)
+            self.longest[each] = max(spans, key=lambda span: span[1] - span[0])
 
 
 def _says(text: str, status: str, bot: Any) -> bool:

@@ -228,6 +228,9 @@ def _why_late(delivery: Delivery, *, age: float) -> str:
 
 
 def the_mirror_was_right(evidence: Evidence) -> Iterator[str]:
-    for wrong, seconds in evidence.mirror.items():
+    """Nothing can be written while Coolify or PostgreSQL is away."""
+    away = _long([*evidence.havoc.coolify_away, *evidence.havoc.postgres_away])
+    for wrong, (begin, end) in evidence.mirror.items():
+        seconds = end - _last_end(away, begin, end)
         if seconds > scale.MIRROR:
             yield f"for {seconds:.0f} s, {wrong}"

@@ -34,7 +34,9 @@ def figures(
         "webhooks about ends, delivered": sum(
             each.delivered_at is not None for each in evidence.deliveries
         ),
-        "longest wrong description, s": round(max(evidence.mirror.values(), default=0.0), 1),
+        "longest wrong description, s": round(
+            max((until - since for since, until in evidence.mirror.values()), default=0.0), 1
+        ),
         "writes under the witnesses' lease": len(evidence.fences),
         "witnesses' attempts on outdated data": dict(Counter(evidence.late)),
         "settled after, s": round(settled_after, 1),

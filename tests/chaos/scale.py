@@ -54,7 +54,8 @@ SLACK = 30.0
 MOMENT = 3.0  # a shorter outage delays nothing by more than SLACK
 LAST_RECOVERY_PAUSE = 32.0  # of four, each four times as long
 LONGEST_SERVER_OUTAGE = 16.0
-# A description is written again 30 s after an attempt that failed; three may fail in a row.
+# A description that was not written is tried again after 5 s, then after a quarter of its age, up
+# to a minute. Several tries may fail.
 MIRROR = 90.0
 # How long a bot may wait beside an idle slot.
 UNUSED = 20.0

@@ -174,7 +174,15 @@ def test_a_description_that_was_right_meanwhile_starts_anew():
     mirror, wrong = Mirror(fleet=None), Wrong(SLOT, "busy", 3, "[IDLE] Available")
     for at, seen in ((0.0, [wrong]), (5.0, []), (80.0, [wrong]), (90.0, [wrong])):
         mirror.note(seen, at=at)
-    assert mirror.longest[wrong] == 10.0
+    assert mirror.longest[wrong] == (80.0, 90.0)
+
+
+def test_nothing_is_written_while_coolify_is_away(evidence):
+    wrong = Wrong(SLOT, "busy", 3, "[IDLE] Available")
+    evidence.mirror = {wrong: (10.0, 11.0 + scale.MIRROR)}
+    assert len(found(evidence)) == 1
+    evidence.havoc.coolify_away.append((12.0, 20.0))
+    assert found(evidence) == []
 
 
 # --- Many seeds --------------------------------------------------------------------------------
