@@ -30,7 +30,7 @@ from coolify.models import Refusal
 from core.clock import database_now
 
 EVERYTHING = "everything"
-DEPLOYS = ("start", "stop", "restart", "cancel_deployment")
+DEPLOYS = ("start", "stop", "cancel_deployment")
 # Until the first call that may try again, and the longest time between two.
 FIRST_PROBE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=10)
 MOST_DOUBLINGS = 7

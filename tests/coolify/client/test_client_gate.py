@@ -118,7 +118,6 @@ def test_each_call_has_its_class(scripted, gated, ledger):
     scripted.answers({"uuid": "a", "deployment_uuid": "d", "status": "cancelled-by-user"})
     gated.start("a")
     gated.stop("a")
-    gated.restart("a")
     gated.cancel_deployment("d")
     gated.delete_application("a")
     gated.set_envs("a", {"A": "1"})
