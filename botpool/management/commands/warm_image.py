@@ -1,4 +1,3 @@
-import getpass
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from botpool.management.actor import command_actor
 from pool.servers.orders import OrderRefused, find_server, warm_image
 from pool.servers.states import our_servers
 from servers.models import Server
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             self.stdout.write("It goes on without this command. Follow it on the page /servers/.")
 
     def _ask(self, image: str, name: str | None, *, reason: str) -> list[Prepull]:
-        actor = f"command:{getpass.getuser()}"
+        actor = command_actor()
         return [
             warm_image(server, image=image, reason=reason, actor=actor) for server in _servers(name)
         ]
