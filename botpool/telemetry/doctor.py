@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 import requests
 from django.conf import settings
 from django.db import Error
+from django.template.defaultfilters import pluralize
 
+from botpool.runtime.ports import is_loopback
 from botpool.telemetry.coolify_setup import (
     Diagnosis,
     about_notifications,
@@ -134,9 +136,7 @@ def _debug() -> Diagnosis:
 
 def _public_url() -> Diagnosis:
     name, url = "public address", settings.PUBLIC_URL
-    host = urlsplit(url).hostname or ""
-    local = host in ("localhost", "::1") or host.startswith("127.")
-    if local and not settings.COOLIFY_SIMULATED:
+    if is_loopback(urlsplit(url).hostname or "") and not settings.COOLIFY_SIMULATED:
         advice = "Set BOTPOOL_PUBLIC_URL to an address that containers on Coolify can reach."
         return Diagnosis(name, False, f"{url} points a bot's container at itself", advice)
     try:
@@ -173,7 +173,11 @@ def _notifications() -> Diagnosis:
         advice = "Correct the channel on the page Notifications, then send a test."
         return Diagnosis(name, False, words, advice)
     number = NotificationChannel.objects.filter(enabled=True).count()
-    return Diagnosis(name, True, f"{number} channels work" if number else "no channel is set up")
+    return Diagnosis(
+        name,
+        True,
+        f"{number} channel{pluralize(number)} enabled" if number else "no channel is set up",
+    )
 
 
 def _redis() -> Diagnosis:
