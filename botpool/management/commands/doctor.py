@@ -3,6 +3,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
+from django.template.defaultfilters import pluralize
 
 from botpool.telemetry.coolify_setup import Diagnosis, set_up_notifications, webhook_address
 from botpool.telemetry.doctor import examine
@@ -33,7 +34,7 @@ class Command(BaseCommand):
             skipped += diagnosis.healthy is None
             self._show(diagnosis)
         if faults:
-            self.stdout.write(f"\n{faults} fault{'s' if faults > 1 else ''} found.")
+            self.stdout.write(f"\n{faults} fault{pluralize(faults)} found.")
             sys.exit(1)
         self.stdout.write(f"\nNo faults found, {skipped} skipped." if skipped else "\nAll is well.")
 

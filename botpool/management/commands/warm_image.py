@@ -62,7 +62,7 @@ class Command(BaseCommand):
             if not any(each.is_open for each in found):
                 return _judge(found)
             if time.monotonic() - began > WORKER_PATIENCE and _is_untouched(found):
-                raise CommandError("No worker has begun with it: is one running? It stays asked.")
+                raise CommandError("No worker has begun: is one running? The request stays open.")
             time.sleep(PAUSE)
 
 
