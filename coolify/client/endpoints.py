@@ -177,7 +177,6 @@ class Coolify:
         name: str,
         description: str | None = None,
         destination_uuid: str | None = None,
-        ports_exposes: str = "3000",
     ) -> CreatedApplication:
         """Create an application without starting it.
 
@@ -190,7 +189,7 @@ class Coolify:
             "environment_name": environment_name,
             "destination_uuid": destination_uuid,
         }
-        what = {"name": name, "description": description, "ports_exposes": ports_exposes}
+        what = {"name": name, "description": description}
         return self._create(new_application(where=where, what=what, image=image))
 
     def update_application(
