@@ -49,7 +49,7 @@ def test_release_slot_fails_the_bot_and_frees_the_slot():
     bot.refresh_from_db()
     assert slot.status == "stopping"
     assert (bot.status, bot.failure_kind) == ("FAILED", "infrastructure")
-    assert bot.failure_reason == "Released by the operator: Stuck in the lobby"
+    assert bot.failure_reason == "Released by operator: Stuck in the lobby"
     assert slot.transitions.latest("id").actor.startswith("command:")
 
 

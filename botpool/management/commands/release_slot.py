@@ -31,7 +31,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{slot} is {slot.status} and holds no bot: nothing to release")
 
     def _release(self, slot: Slot, reason: str) -> None:
-        why = f"Released by the operator: {reason}"
+        why = f"Released by operator: {reason}"
         failed = Outcome(BotStatus.FAILED, why, command_actor(), FailureCause.OPERATOR)
         if not release_bot_from_slot(slot, failed):
             raise CommandError(f"{slot} changed meanwhile: nothing was done, check its status")
