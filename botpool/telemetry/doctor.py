@@ -158,7 +158,7 @@ def _hearing() -> Diagnosis:
     name = "bots can be heard"
     unheard = Finding.objects.filter(kind=FindingKind.UNHEARD, ended_at=None).first()
     if unheard is None:
-        return Diagnosis(name, True, "no sign of the opposite")
+        return Diagnosis(name, True, "nothing suggests otherwise")
     advice = (
         "Make BOTPOOL_PUBLIC_URL reachable from the workers' machines: DNS, NAT, firewall, "
         f"certificate. They got: {unheard.evidence.get('error') or 'no answer'}."
@@ -308,7 +308,7 @@ def _environment(known: set[str]) -> Diagnosis:
 
 
 def _belief(coolify: Coolify) -> Diagnosis:
-    """Check that Coolify shows what is ours: else nothing that it says is believed."""
+    """Check that Coolify shows what is ours: otherwise its answers are not believed."""
     name, known = "our applications", known_applications()
     try:
         listed = {application.uuid for application in coolify.applications()}

@@ -41,8 +41,8 @@ class Command(BaseCommand):
     def _consents(self) -> bool:
         address = webhook_address().replace(settings.COOLIFY_WEBHOOK_SECRET, "…")
         self.stdout.write(
-            f"Coolify will send its team's webhook notifications to {address}. If they go "
-            "elsewhere now, they no longer will."
+            f"Coolify will send its team's webhook notifications to {address}. That replaces the "
+            "address to which they go now."
         )
         return input("Set this up? [y/N] ").strip().lower() in ("y", "yes")
 

@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("image", metavar="IMAGE", help="such as registry.example/bot:1.4")
         parser.add_argument("--server", metavar="NAME", help="on this server only (name or uuid)")
         parser.add_argument("--reason", default="by command", help="shown on the page")
-        parser.add_argument("--no-wait", action="store_true", help="ask for it, and return at once")
+        parser.add_argument("--no-wait", action="store_true", help="request it, and return at once")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -33,12 +33,12 @@ class Command(BaseCommand):
         except OrderRefused as error:
             raise CommandError(f"{error}. Nothing was changed.") from None
         if options["no_wait"]:
-            self.stdout.write("Asked for. Follow it on the page /servers/.")
+            self.stdout.write("Requested. Follow it on the page /servers/.")
             return
         try:
             self._follow(prepulls)
         except KeyboardInterrupt:
-            self.stdout.write("It goes on without this command. Follow it on the page /servers/.")
+            self.stdout.write("It continues without this command. Follow it on the page /servers/.")
 
     def _ask(self, image: str, name: str | None, *, reason: str) -> list[Prepull]:
         actor = command_actor()
