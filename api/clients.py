@@ -24,7 +24,7 @@ from api.schemas.bots import (
     bot_fields,
     event_out,
 )
-from api.schemas.cursors import Cursor, cursor_after, read_cursor
+from api.schemas.cursors import Cursor, page_of, read_cursor
 from api.schemas.logs import LogList, log_out
 from api.schemas.parameters import refuse_unknown_parameters
 from api.schemas.words import explained
@@ -151,12 +151,11 @@ def list_bots(request: HttpRequest, filters: Query[BotFilter]) -> BotPage:
         bots = bots.filter(platform=filters.platform)
     if filters.cursor:
         bots = bots.filter(pk__lt=read_cursor(filters.cursor))
-    page = list(bots.defer("config")[: filters.limit + 1])
-    shown = page[: filters.limit]
+    shown, next_cursor = page_of(bots.defer("config"), limit=filters.limit)
     waiting = waiting_for_each(shown)
     return BotPage(
         bots=[BotOut(**bot_fields(bot, waiting.get(bot.pk))) for bot in shown],
-        next_cursor=cursor_after(shown[-1].pk) if len(page) > len(shown) else None,
+        next_cursor=next_cursor,
     )
 
 
@@ -185,12 +184,8 @@ def list_events(
     events = _find(request, bot_id).events.order_by("id")
     if cursor:
         events = events.filter(pk__gt=read_cursor(cursor))
-    page = list(events[: limit + 1])
-    shown = page[:limit]
-    return EventPage(
-        events=[event_out(event) for event in shown],
-        next_cursor=cursor_after(shown[-1].pk) if len(page) > len(shown) else None,
-    )
+    shown, next_cursor = page_of(events, limit=limit)
+    return EventPage(events=[event_out(event) for event in shown], next_cursor=next_cursor)
 
 
 @router.get(

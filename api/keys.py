@@ -57,7 +57,7 @@ class TooManyCalls(Exception):
 
 
 def _give_client(key: ApiKey) -> None:
-    """The version before made the key."""
+    """For a key that the version before made."""
     key.client, _ = Client.objects.get_or_create(name=key.name)
     key.save(update_fields=["client"])
 

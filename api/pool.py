@@ -1,6 +1,5 @@
 """The pool as clients see it, and the forced release for operators."""
 
-from datetime import timedelta
 from typing import Annotated
 
 from django.db.models import Count
@@ -9,7 +8,7 @@ from ninja import Path, Query, Router
 from pydantic import BaseModel, Field
 
 from api.access import ClientKey, OperatorKey, key_of
-from api.positions import list_waiters
+from api.positions import list_waiters, milliseconds
 from api.problems import Problem
 from api.schemas.parameters import refuse_unknown_parameters
 from api.schemas.pool import (
@@ -90,11 +89,10 @@ def get_pressure(request: HttpRequest) -> PressureOut:
 
 
 def _pressure(found: Pressure) -> PressureOfPlatform:
-    wait = found.expected_wait
     return PressureOfPlatform(
         free=found.free,
         waiting=found.waiting,
-        expected_wait_ms=None if wait is None else wait // timedelta(milliseconds=1),
+        expected_wait_ms=milliseconds(found.expected_wait),
         would_place_now=found.would_place_now,
     )
 

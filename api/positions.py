@@ -26,7 +26,8 @@ def queue_fields(place: Place | None) -> dict[str, Any]:
     """Position and estimate of a queued bot; empty for any other."""
     if place is None:
         return {}
-    return {"queue_position": place.position, "estimated_wait_ms": _milliseconds(place)}
+    wait = milliseconds(place.estimated_wait)
+    return {"queue_position": place.position, "estimated_wait_ms": wait}
 
 
 def list_waiters(
@@ -63,10 +64,9 @@ def _waiter(entry: QueueEntry, place: Place) -> Waiter:
         queued_at=entry.bot.queued_at or entry.bot.status_since,
         timeout_at=entry.timeout_at,
         queue_position=place.position,
-        estimated_wait_ms=_milliseconds(place),
+        estimated_wait_ms=milliseconds(place.estimated_wait),
     )
 
 
-def _milliseconds(place: Place) -> int | None:
-    wait = place.estimated_wait
+def milliseconds(wait: timedelta | None) -> int | None:
     return None if wait is None else wait // timedelta(milliseconds=1)

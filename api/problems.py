@@ -72,7 +72,7 @@ LONGEST_NAME = 100
 
 
 def wrong_fields(errors: Errors) -> Problem:
-    """Not all of them if there are many: the answer must not be longer than the request."""
+    """Name a limited number of fields: the answer must not be longer than the request."""
     errors = {name[:LONGEST_NAME]: errors[name] for name in sorted(errors)[:MOST_ERRORS]}
     fields = ", ".join(errors)
     return Problem(422, f"The request is invalid. Check: {fields}.", errors=errors)

@@ -116,16 +116,16 @@ def _obeyed(request: HttpRequest, give: Any, name: str, **order: Any) -> ServerO
         raise Problem(409, f"{error}. Nothing was changed.") from None
     overview = overview_of(server)
     if overview is None:
-        raise _no_such_server(name)
+        raise _no_such_server()
     return server_out(overview)
 
 
 def _server(name: str) -> Server:
     server = named(name)
     if server is None or overview_of(server) is None:
-        raise _no_such_server(name)
+        raise _no_such_server()
     return server
 
 
-def _no_such_server(name: str) -> Problem:
+def _no_such_server() -> Problem:
     return Problem(404, "There is no such server. `GET /api/v1/servers` lists them.")

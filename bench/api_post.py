@@ -7,7 +7,6 @@ that gets a new slot, and one that is queued. Also counts the SQL round trips of
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from api.keys import create_api_key
+from bench.processes import free_port, until
 from bench.table import Row
 
 CLIENTS = (1, 8, 32)
@@ -177,8 +177,7 @@ def _reset() -> None:
 
 @contextmanager
 def _server(*, key: str) -> Iterator[Caller]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        caller = Caller(port=free.getsockname()[1], key=key)
+    caller = Caller(port=free_port(), key=key)
     command = [sys.executable, "-m", "gunicorn", "bench.api_server:application"]
     options = ["--workers", str(WORKERS), "--bind", f"127.0.0.1:{caller.port}"]
     process = subprocess.Popen(
@@ -187,10 +186,7 @@ def _server(*, key: str) -> Iterator[Caller]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 60
-        while not caller.is_answered():
-            assert time.monotonic() < deadline, "the server did not start within 60 s"
-            time.sleep(0.1)
+        until(caller.is_answered, pause=0.1)
         yield caller
     finally:
         process.terminate()

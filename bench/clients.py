@@ -7,7 +7,7 @@ from queue import Queue
 
 from django.db import connection, connections
 
-from bench.pgbench import Speed
+from bench.pgbench import Speed, share_of
 
 _fork = multiprocessing.get_context("fork")
 
@@ -24,8 +24,7 @@ def measure(cycle: Callable[[int, int], None], *, clients: int, seconds: float) 
     for process in processes:
         process.join()
     times.sort()
-    at = lambda share: times[min(len(times) - 1, int(len(times) * share))] * 1000  # noqa: E731
-    return Speed(len(times) / seconds, at(0.5), at(0.99))
+    return Speed(len(times) / seconds, share_of(times, 0.5) * 1000, share_of(times, 0.99) * 1000)
 
 
 def _client(

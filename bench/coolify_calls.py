@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import override_settings
 
+from bench.processes import empty
 from bench.table import Row
 from bots.models import Bot
 from bots.moves import Outcome
@@ -93,7 +94,7 @@ class Pool:
         self.due: dict[int, float] = {}  # by slot
 
     def __enter__(self) -> "Pool":
-        _empty()
+        empty()
         self.simulator.__enter__()
         self.control = SimulatorControl(self.simulator.url)
         shorter = {name: getattr(settings, name) / SPEED for name in INTERVALS}
@@ -330,12 +331,3 @@ def _request_bot() -> Bot:
         ),
         actor="bench",
     )
-
-
-def _empty() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "TRUNCATE bots_bot, bots_botevent, slots_slot, slots_slottransition, slots_deployment,"
-            " slots_warmimage, slots_watch, slots_finding, slots_lease, queues_queueentry"
-            " RESTART IDENTITY CASCADE"
-        )

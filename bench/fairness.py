@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from bench.table import Row
+from pool.sharing.turns import Shares, Waiter
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -62,8 +63,6 @@ class Pool:
 
     def _next(self) -> Asked:
         """As a drain does: of the first of each client."""
-        from pool.sharing.turns import Shares, Waiter
-
         firsts: dict[int, Asked] = {}
         for each in self.line.values():  # in the order of their requests
             firsts.setdefault(each.client, each)

@@ -6,6 +6,8 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+from django.db import connection
+
 
 def described() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -35,8 +37,6 @@ def _commit() -> str:
 
 
 def _postgres() -> str:
-    from django.db import connection
-
     with connection.cursor() as cursor:
         cursor.execute("SHOW server_version")
         return str(cursor.fetchone()[0])

@@ -3,12 +3,13 @@
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
 
-from botpool.runtime.postgres.server import _binary
+from botpool.runtime.postgres.server import binaries
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def pgbench(script: str, *, clients: int, seconds: int, **variables: int) -> Spe
         defined = [f"-D{name}={value}" for name, value in variables.items()]
         done = subprocess.run(
             [
-                _binary("pgbench"), "-n", "-M", "simple", "-f", file, "-c", str(clients),
+                binaries() / "pgbench", "-n", "-M", "simple", "-f", file, "-c", str(clients),
                 "-j", str(min(clients, 2)), "-T", str(seconds), "-l", f"--log-prefix={log}",
                 "--max-tries=10", *defined, *where, database["NAME"],
             ],
@@ -48,8 +49,9 @@ def _speed(report: str, directory: str) -> Speed:
         for line in file.read_text().splitlines()
         if line.split()[2].isdigit()
     )
-    return Speed(float(found[1]), _at(micros, 0.5) / 1000, _at(micros, 0.99) / 1000)
+    return Speed(float(found[1]), share_of(micros, 0.5) / 1000, share_of(micros, 0.99) / 1000)
 
 
-def _at(values: list[int], share: float) -> float:
+def share_of(values: Sequence[float], share: float) -> float:
+    """The value below which this share of the sorted values lies."""
     return values[min(len(values) - 1, int(len(values) * share))] if values else float("nan")

@@ -8,6 +8,7 @@ from django.db import connection
 from bench.table import Row
 from bots.moves import Outcome
 from bots.status import BotStatus
+from pool.drain import drain
 from pool.lifecycle import confirm_slot_stopped, release_bot_from_slot
 from slots.models import Slot
 
@@ -72,8 +73,6 @@ def _fill(waiters: int) -> None:
         cursor.execute(_SLOTS, {"count": SLOTS})
     _join_at_the_end(waiters + SLOTS)
     # Assign all slots: from here on each waiter needs a slot to become free.
-    from pool.drain import drain
-
     assert len(drain("google-meet")) == SLOTS
 
 

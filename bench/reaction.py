@@ -42,15 +42,9 @@ def run() -> list[Row]:
         ) as pool,
     ):
         _make_slots(pool)
-        to_start, to_stop, to_idle = [], [], []
-        for _ in range(ROUNDS):
-            time.sleep(chance.random())  # in no step with anything that runs once a second
-            to_start.append(_start_one(pool, coolify))
-            time.sleep(chance.random())
-            stopped, idle = _stop_one(pool, coolify)
-            to_stop.append(stopped)
-            to_idle.append(idle)
+        rounds = [_start_and_stop(pool, coolify, chance=chance) for _ in range(ROUNDS)]
         to_next = _hand_over(pool, coolify, chance=chance)
+    to_start, to_stop, to_idle = (list(times) for times in zip(*rounds, strict=True))
     return [
         *_rows("POST /bots to Coolify's start, warm idle slot", to_start),
         *_rows("bot says DONE to Coolify's stop", to_stop),
@@ -96,6 +90,16 @@ def _make_slots(pool: Botpool) -> None:
     until(lambda: slots("busy") == SLOTS)
     pool.say_all_done()
     until(lambda: slots("idle") == SLOTS)
+
+
+def _start_and_stop(
+    pool: Botpool, coolify: SimulatedCoolify, *, chance: random.Random
+) -> tuple[float, float, float]:
+    """The seconds from the request to the start, from DONE to the stop, and to the idle slot."""
+    time.sleep(chance.random())  # in no step with anything that runs once a second
+    started = _start_one(pool, coolify)
+    time.sleep(chance.random())
+    return started, *_stop_one(pool, coolify)
 
 
 def _start_one(pool: Botpool, coolify: SimulatedCoolify) -> float:

@@ -7,8 +7,11 @@ from typing import Any
 
 import requests
 from django.conf import settings
+from django.db.models.functions import Now
 
-from api.keys import NameIsTaken, create_api_key, revoke_api_key
+from api.keys import create_api_key, hash_of
+from botpool.runtime.postgres.file_locks import locked
+from botpool.runtime.secret_files import write_privately
 from bots.models import ApiKey
 from bots.status import Platform
 
@@ -58,18 +61,16 @@ def demo_sender() -> Sender:
 
 
 def _demo_key() -> str:
-    """The demo's API key, kept in the data directory. Replaced if that file is lost."""
+    """The demo's API key, kept in the data directory. Replaced if that file is lost or old."""
     file = Path(settings.DATA_DIR, "demo_key")
-    try:
-        key = create_api_key(name=KEY_NAME)
-    except NameIsTaken:
-        if file.exists():
-            return file.read_text().strip()
-        revoke_api_key(ApiKey.objects.get(name=KEY_NAME, revoked_at__isnull=True))
-        key = create_api_key(name=KEY_NAME)
-    file.touch(mode=0o600)
-    file.write_text(key)
-    return key
+    in_use = ApiKey.objects.filter(name=KEY_NAME, revoked_at=None)
+    with locked(file.with_suffix(".lock")):
+        key = file.read_text().strip() if file.exists() else ""
+        if not in_use.filter(key_hash=hash_of(key)).exists():
+            in_use.update(revoked_at=Now())
+            key = create_api_key(name=KEY_NAME)
+            write_privately(file, key)
+        return key
 
 
 def _meeting(platform: str, chance: random.Random) -> str:

@@ -247,7 +247,7 @@ CONTAINER_EVIDENCE = env.milliseconds("CONTAINER_EVIDENCE", 75_000)
 HEARING_GAP = env.milliseconds("HEARING_GAP", max(1, int(HEARTBEAT_TIMEOUT.total_seconds() * 300)))
 PENDING_LOST_AFTER = env.milliseconds("PENDING_LOST_AFTER", 60_000)
 STOP_STUCK_AFTER = env.milliseconds("STOP_STUCK_AFTER", 30 * 60_000)
-# So many failed starts in a row, while other slots start, take a slot out of service. 0: never.
+# A slot is quarantined after this many failed starts in a row while others start. 0: never.
 QUARANTINE_AFTER = env.number("QUARANTINE_AFTER", 3, low=0, high=100)
 RECOVERY_ATTEMPTS = env.number("RECOVERY_ATTEMPTS", 3, low=0, high=100)
 # Before the first attempt; each further pause is four times as long.
@@ -313,7 +313,7 @@ WEBHOOK_OLD_SECRET_FOR = env.milliseconds(
 NOTIFY_INTERVAL = env.milliseconds("NOTIFY_INTERVAL", 15_000)
 # A bot that waits for a slot for longer than this is a condition.
 NOTIFY_QUEUE_WAIT = env.milliseconds("NOTIFY_QUEUE_WAIT", 120_000)
-# So many failures among the bots of a platform that ended in the last minutes are a condition.
+# At least this share of failures among a platform's bots that ended lately is a condition.
 NOTIFY_FAILURE_PERCENT = env.number("NOTIFY_FAILURE_PERCENT", 25, low=1, high=100)
 
 # --- Tasks -----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ It is base64 because Coolify writes raw JSON unquoted, cuts it at ` #` and expan
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +22,7 @@ def decode_bot_data(value: str) -> dict[str, Any]:
     """Raise ValueError for anything that is not base64 of a JSON object."""
     try:
         data = json.loads(base64.b64decode(value, validate=True))
-    except (binascii.Error, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"{BOT_DATA} is not base64-encoded JSON: {error}") from error
     if not isinstance(data, dict):
         raise ValueError(f"{BOT_DATA} contains a {type(data).__name__}, not an object")

@@ -37,13 +37,8 @@ def describe_busy(*, bot: int | str, since: datetime, style: DescriptionStyle = 
     return _with_bot("BUSY", bot=bot, at=since, style=style)
 
 
-def describe_stopping(
-    *, bot: int | str | None, since: datetime, style: DescriptionStyle = BRACKETS
-) -> str:
-    """`bot` is the one that left, or None if the container had none."""
-    if bot is None:
-        return _described("STOPPING", "Container stopping", at=since, style=style)
-    return _with_bot("STOPPING", bot=bot, at=since, style=style)
+def describe_stopping(*, since: datetime, style: DescriptionStyle = BRACKETS) -> str:
+    return _described("STOPPING", "Container stopping", at=since, style=style)
 
 
 def describe_idle(*, last_used: datetime | None, style: DescriptionStyle = BRACKETS) -> str:

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from datetime import timedelta
-
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from servers.health import ServerState
 
@@ -64,7 +61,3 @@ class Server(models.Model):
 
     def __str__(self) -> str:
         return self.name or self.uuid
-
-    @property
-    def age(self) -> timedelta | None:
-        return timezone.now() - self.read_at if self.read_at else None

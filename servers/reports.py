@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
 from coolify.client.resources import Server as ReportedServer
@@ -18,7 +17,7 @@ _FIELDS = (
 def remember_servers(servers: Iterable[ReportedServer]) -> bool:
     """Store what `Coolify.servers()` returned; True if one came within reach, or went out of it.
 
-    A server that is missing from it keeps its old report, and `age` shows how old that is.
+    A server that is missing from it keeps its old report and its `read_at`.
     """
     reported = sorted(servers, key=lambda server: server.uuid)
     rows = [
@@ -69,9 +68,8 @@ def add_missing_servers(uuids: Iterable[str]) -> None:
 
 def named(name: str) -> Server | None:
     """The server with this name or uuid; None if there is none, or several have that name."""
-    found = list(Server.objects.filter(Q(uuid=name) | Q(name=name))[:2])
-    by_uuid = [server for server in found if server.uuid == name]
-    return by_uuid[0] if by_uuid else found[0] if len(found) == 1 else None
+    found = Server.objects.filter(pk=name) or Server.objects.filter(name=name)[:2]
+    return found[0] if len(found) == 1 else None
 
 
 def _positive(number: int | None) -> int | None:

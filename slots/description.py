@@ -17,7 +17,7 @@ def wanted_description(slot: Slot) -> str:
         case SlotStatus.BUSY:
             return text.describe_busy(bot=bot, since=since, style=style)
         case SlotStatus.STOPPING:
-            return text.describe_stopping(bot=None, since=since, style=style)
+            return text.describe_stopping(since=since, style=style)
         case SlotStatus.ERROR:
             return text.describe_error(cause=slot.error, at=since, style=style)
     return text.describe_idle(last_used=slot.last_used_at, style=style)

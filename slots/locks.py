@@ -1,8 +1,8 @@
 """The lease on a slot, whose holder may talk to Coolify about it; and waking a worker for it."""
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 
 from django.conf import settings
@@ -21,13 +21,11 @@ def wake_slots(slot_ids: Iterable[int]) -> None:
     wake(slot_key(slot_id) for slot_id in slot_ids)
 
 
-@contextmanager
 def with_status_lock(
     slot: Slot, ttl: timedelta | None = None, *, tries: int | None = None
-) -> Iterator[HeldLease]:
+) -> AbstractContextManager[HeldLease]:
     """Hold the lease on one slot."""
-    with holding_lease(slot_key(slot.pk), ttl=ttl or settings.LOCK_TTL, tries=tries) as lease:
-        yield lease
+    return holding_lease(slot_key(slot.pk), ttl=ttl or settings.LOCK_TTL, tries=tries)
 
 
 def slots_of_leases(leases: Iterable[Lease]) -> dict[str, str]:
@@ -35,4 +33,4 @@ def slots_of_leases(leases: Iterable[Lease]) -> dict[str, str]:
     keys = {lease.key for lease in leases}
     numbers = [int(key[5:]) for key in keys if re.fullmatch(r"slot:[0-9]{1,18}", key)]
     names = Slot.objects.filter(pk__in=numbers).values_list("pk", "name")
-    return {f"slot:{pk}": name for pk, name in names}
+    return {slot_key(pk): name for pk, name in names}

@@ -21,6 +21,16 @@ OLD_STATUS = F("status")
 ONE_MORE_RECOVERY = F("recovery_attempts") + 1
 ENDED_IN_COOLIFY = Coalesce("coolify_ended_at", Now())
 
+# A stop belongs to the status in which it was asked for.
+NO_STOP_UNDER_WAY = {
+    "stop_asked_at": None,
+    "stop_attempts": 0,
+    "stopped_while_running": False,
+    "docker_asked_at": None,
+    "stop_refused_at": None,
+    "next_try_at": None,
+}
+
 # A deployment ends only with a move of its slot.
 _DEPLOYMENT_ENDS_AS = {
     SlotStatus.BUSY: DeploymentStatus.FINISHED,
@@ -85,12 +95,7 @@ def _move(slot: Slot, status: SlotStatus, move: SlotMove) -> bool:
         epoch=epoch,
         recreate=(move.recreate or slot.recreate) and move.to != SlotStatus.IDLE,
         error=move.reason if move.cause or move.to == SlotStatus.ERROR else "",
-        stop_asked_at=None,
-        stop_attempts=0,
-        stopped_while_running=False,
-        docker_asked_at=None,
-        stop_refused_at=None,
-        next_try_at=None,
+        **NO_STOP_UNDER_WAY,
         **_assignment(slot, move),
         **_recovery(status, move),
     )

@@ -57,7 +57,14 @@ _REPLAYED = {
         "description": "Present if an earlier request with this Idempotency-Key was answered.",
     }
 }
-_CONFLICTS = {"createBot", "releaseSlot", "drainServer", "cordonServer", "planMaintenance"}
+_CONFLICTS = {
+    "createBot",
+    "releaseSlot",
+    "drainServer",
+    "cordonServer",
+    "planMaintenance",
+    "warmImage",
+}
 _RETRY_AFTER = {
     "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."},
 }

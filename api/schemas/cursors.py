@@ -1,11 +1,13 @@
 """Pagination cursors. Opaque to clients."""
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
+from django.db.models import Model, QuerySet
 from pydantic import Field
 
 from api.schemas.words import explained
 
+Row = TypeVar("Row", bound=Model)
 Cursor = Annotated[
     str,
     Field(
@@ -15,8 +17,11 @@ Cursor = Annotated[
 ]
 
 
-def cursor_after(row_id: int) -> str:
-    return f"{row_id:x}"
+def page_of(rows: QuerySet[Row], *, limit: int) -> tuple[list[Row], str | None]:
+    """The first rows, and the cursor of the next page; None on the last one."""
+    found = list(rows[: limit + 1])
+    shown = found[:limit]
+    return shown, f"{shown[-1].pk:x}" if len(found) > limit else None
 
 
 def read_cursor(cursor: str) -> int:

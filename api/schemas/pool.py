@@ -77,7 +77,7 @@ class SlotOut(Outgoing):
 
 
 def slot_out(slot: Slot, *, is_own: bool = True) -> SlotOut:
-    """Not `is_own`: without what tells of another client's bot."""
+    """Without `is_own`, leave out what would tell about another client's bot."""
     return SlotOut(
         slot_name=slot.name,
         platform=Platform(slot.platform),

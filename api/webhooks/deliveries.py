@@ -36,7 +36,7 @@ AT_ONCE = 32
 AT_ONCE_TO_FAILING = AT_ONCE // 2
 PER_ENDPOINT = 4
 LONGEST_PASS = 20.0
-HEED = 0.25  # seconds until new events are noted while others are in flight
+NOTE_AGAIN_AFTER = 0.25  # seconds until new events are noted while others are in flight
 CLAIM = timedelta(seconds=120)
 
 InFlight = dict[Future[Result], WebhookDelivery]
@@ -190,7 +190,7 @@ def payload(delivery: WebhookDelivery) -> dict[str, Any]:
 
 
 def _record_finished(in_flight: InFlight) -> None:
-    finished, _ = wait(in_flight, timeout=HEED, return_when=FIRST_COMPLETED)
+    finished, _ = wait(in_flight, timeout=NOTE_AGAIN_AFTER, return_when=FIRST_COMPLETED)
     for future in finished:
         _record(in_flight.pop(future), future.result())
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
+from django.conf import settings
 from django.core.management import execute_from_command_line
 from django.db import OperationalError, ProgrammingError
 from psycopg.errors import UndefinedColumn, UndefinedFunction, UndefinedTable
@@ -37,9 +38,6 @@ def main(argv: list[str]) -> None:
         env.load_file()
     if command not in ("setup", "up"):  # these choose their own
         adopt_environment(env.data_dir())
-
-    from django.conf import settings
-
     asks_for_help = "--help" in argv or "-h" in argv
     needs_database = command not in WITHOUT_DATABASE and not asks_for_help
     embedded = needs_database and settings.EMBEDDED_POSTGRES

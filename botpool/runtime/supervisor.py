@@ -110,8 +110,6 @@ class Supervisor:
                 self._reap(process)
 
     def _pass_on_output(self, timeout: float) -> None:
-        if not self.readers.get_map():
-            time.sleep(timeout)
         for key, _ in self.readers.select(timeout):
             self._print_lines(key.data)
 

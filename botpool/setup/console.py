@@ -2,14 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
-
-T = TypeVar("T")
-Say = Callable[[str], None]
 
 
 class CannotGoOn(Exception):
-    """Something is missing or wrong, and no one can be asked."""
+    """Something is missing or wrong, and there is no terminal to ask in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +18,7 @@ class Choice:
 class Console:
     """`ask` and `ask_secretly` are input() and getpass(); None: nothing is asked."""
 
-    say: Say
+    say: Callable[[str], None]
     ask: Callable[[str], str] | None
     ask_secretly: Callable[[str], str]
 
@@ -61,7 +57,7 @@ class Console:
         self.say(f"ok     {words}")
 
     def fault(self, words: str) -> None:
-        """Say what is wrong; end here if no one can be asked again."""
+        """Say what is wrong; without a terminal, end here."""
         if self.ask is None:
             raise CannotGoOn(words)
         self.say(f"FAULT  {words}")

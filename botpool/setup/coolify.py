@@ -85,7 +85,7 @@ def _ask_for_project(answers: Answers, coolify: Coolify) -> None:
     choices = [Choice(value=each.uuid, words=f"{each.name} ({each.uuid})") for each in projects]
     answers.need_one(
         "COOLIFY_PROJECT_UUID",
-        "Which project shall hold the slots? Best one that holds nothing else",
+        "Which project should hold the slots? Choose one that holds nothing else",
         choices,
     )
 
@@ -105,7 +105,7 @@ def _ask_for_servers(answers: Answers, coolify: Coolify) -> list[Server]:
     missing = "Coolify has no server. Add one under Servers, and validate it."
     servers = _listed(answers, "servers", coolify.servers, missing)
     choices = [Choice(value=each.uuid, words=_words_for(each)) for each in servers]
-    answers.need_some("COOLIFY_SERVER_UUID", "The servers that shall run the bots", choices)
+    answers.need_some("COOLIFY_SERVER_UUID", "The servers that should run the bots", choices)
     wanted = answers["COOLIFY_SERVER_UUID"].split(",")
     chosen = [each for each in servers if each.uuid in wanted]
     for each in chosen:

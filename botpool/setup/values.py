@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from botpool.runtime.ports import is_loopback
+from botpool.telemetry.doctor import OLDEST_POSTGRES, PATIENCE
 from core.environment import BASE_DIR
 
-OLDEST_POSTGRES = 140_000
-PATIENCE = 5  # seconds
-LONG_ENOUGH = 60
+LONG_ENOUGH = 60  # seconds
 
 
 def fault_in(values: Mapping[str, str]) -> str:
@@ -53,6 +53,6 @@ def fault_of_public_url(url: str) -> str:
     host = parts.hostname or ""
     if not fault and parts.geturl() != f"{parts.scheme}://{parts.netloc}":
         return f"give it without a path, as {parts.scheme}://{parts.netloc}: Botpool has no prefix"
-    if not fault and (host == "localhost" or host == "::1" or host.startswith("127.")):
+    if not fault and is_loopback(host):
         return f"{host} points a bot's container at itself; give an address that it can reach"
     return fault

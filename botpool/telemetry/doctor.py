@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 import requests
 from django.conf import settings
 from django.db import Error
+from django.template.defaultfilters import pluralize
 
+from botpool.runtime.ports import is_loopback
 from botpool.telemetry.coolify_setup import (
     Diagnosis,
     about_notifications,
@@ -134,9 +136,7 @@ def _debug() -> Diagnosis:
 
 def _public_url() -> Diagnosis:
     name, url = "public address", settings.PUBLIC_URL
-    host = urlsplit(url).hostname or ""
-    local = host in ("localhost", "::1") or host.startswith("127.")
-    if local and not settings.COOLIFY_SIMULATED:
+    if is_loopback(urlsplit(url).hostname or "") and not settings.COOLIFY_SIMULATED:
         advice = "Set BOTPOOL_PUBLIC_URL to an address that containers on Coolify can reach."
         return Diagnosis(name, False, f"{url} points a bot's container at itself", advice)
     try:
@@ -158,7 +158,7 @@ def _hearing() -> Diagnosis:
     name = "bots can be heard"
     unheard = Finding.objects.filter(kind=FindingKind.UNHEARD, ended_at=None).first()
     if unheard is None:
-        return Diagnosis(name, True, "no sign of the opposite")
+        return Diagnosis(name, True, "nothing suggests otherwise")
     advice = (
         "Make BOTPOOL_PUBLIC_URL reachable from the workers' machines: DNS, NAT, firewall, "
         f"certificate. They got: {unheard.evidence.get('error') or 'no answer'}."
@@ -173,7 +173,11 @@ def _notifications() -> Diagnosis:
         advice = "Correct the channel on the page Notifications, then send a test."
         return Diagnosis(name, False, words, advice)
     number = NotificationChannel.objects.filter(enabled=True).count()
-    return Diagnosis(name, True, f"{number} channels work" if number else "no channel is set up")
+    return Diagnosis(
+        name,
+        True,
+        f"{number} channel{pluralize(number)} enabled" if number else "no channel is set up",
+    )
 
 
 def _redis() -> Diagnosis:
@@ -304,7 +308,7 @@ def _environment(known: set[str]) -> Diagnosis:
 
 
 def _belief(coolify: Coolify) -> Diagnosis:
-    """Check that Coolify shows what is ours: else nothing that it says is believed."""
+    """Check that Coolify shows what is ours: otherwise its answers are not believed."""
     name, known = "our applications", known_applications()
     try:
         listed = {application.uuid for application in coolify.applications()}

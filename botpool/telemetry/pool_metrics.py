@@ -183,7 +183,7 @@ def _leases(prefix: str) -> Iterator[Metric]:
     )  # fmt: skip
     refused = GaugeMetricFamily(
         f"{prefix}lease_refused_seconds",
-        "Time for which other processes have tried in vain to acquire a lease, the longest.",
+        "Longest time that other processes have tried to acquire a lease without success.",
         labels=labels,
     )
     now = database_now()

@@ -47,7 +47,7 @@ def image_metrics(prefix: str) -> Iterator[Metric]:
         for value in ImageState.values:
             state.add_metric([each.row.platform, value], float(each.state == value))
     prepulls = GaugeMetricFamily(
-        f"{prefix}prepulls", "Pre-pulls of images by status, as far as kept.", labels=["status"]
+        f"{prefix}prepulls", "Pre-pulls of images on record, by status.", labels=["status"]
     )
     known = Counter(Prepull.objects.values_list("status", flat=True))
     for value in PrepullStatus.values:

@@ -30,8 +30,8 @@ from coolify.models import Refusal
 from core.clock import database_now
 
 EVERYTHING = "everything"
-DEPLOYS = ("start", "stop", "restart", "cancel_deployment")
-# Until the first call that may try again, and the longest time between two.
+DEPLOYS = ("start", "stop", "cancel_deployment")
+# The pause before the first new try, and the longest one between two.
 FIRST_PROBE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=10)
 MOST_DOUBLINGS = 7
 # In seconds. Sooner than the next try: an operator may allow it, or another call may succeed.

@@ -47,6 +47,8 @@ def new_application(
         **_image_fields(image),
         # Coolify invents a public domain unless told not to.
         "autogenerate_domain": False,
+        # Required before 4.1.2. No bot listens there.
+        "ports_exposes": "3000",
         **APPLICATION_SETTINGS,
     }
 

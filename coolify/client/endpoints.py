@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from coolify.client.bodies import (
@@ -50,7 +50,6 @@ from coolify.client.resources import (
     Deployment,
     DeploymentStatus,
     Environment,
-    EnvironmentVariable,
     Project,
     Server,
     ServerResource,
@@ -61,6 +60,8 @@ from coolify.client.transport import DEFAULT_TIMEOUT, Answer, Transport
 # Reading logs is a synchronous SSH session inside Coolify.
 LOGS_TIMEOUT = 60.0
 NO_PREVIEW = "-"
+# How many deployments of an application are looked at.
+HISTORY = 10
 
 WEBHOOK_PATH = "/notifications/webhook"
 WEBHOOK_EVENTS = dict.fromkeys(
@@ -176,7 +177,6 @@ class Coolify:
         name: str,
         description: str | None = None,
         destination_uuid: str | None = None,
-        ports_exposes: str = "3000",
     ) -> CreatedApplication:
         """Create an application without starting it.
 
@@ -189,7 +189,7 @@ class Coolify:
             "environment_name": environment_name,
             "destination_uuid": destination_uuid,
         }
-        what = {"name": name, "description": description, "ports_exposes": ports_exposes}
+        what = {"name": name, "description": description}
         return self._create(new_application(where=where, what=what, image=image))
 
     def update_application(
@@ -232,14 +232,6 @@ class Coolify:
         listed = answer.data.get("images") if isinstance(answer.data, dict) else answer.data
         return parse_list(listed, lambda item: required(item, "tag"), what="images")
 
-    # --- Environment variables ----------------------------------------------------------
-
-    def envs(self, uuid: str) -> list[EnvironmentVariable]:
-        """Leave out the copy that Coolify keeps of each variable for preview deployments."""
-        answer = self._read("envs", f"{application_path(uuid)}/envs")
-        variables = parse_list(answer.data, EnvironmentVariable.parse, what="environment variables")
-        return [variable for variable in variables if not variable.is_preview]
-
     def set_envs(
         self, uuid: str, variables: Mapping[str, str], *, secret: Collection[str] = ()
     ) -> None:
@@ -260,11 +252,9 @@ class Coolify:
 
     def start(self, uuid: str) -> StartAnswer:
         """One call. Check its answer, which is only a claim (see `coolify.client.starts`)."""
-        return self._trigger("start", uuid)
-
-    def restart(self, uuid: str) -> StartAnswer:
-        """For a Docker image this is a whole deployment; its answer is a claim, as for `start`."""
-        return self._trigger("restart", uuid)
+        answer = self._do("start", "POST", f"{application_path(uuid)}/start")
+        with _may_be_done():
+            return parse_object(answer.data, StartAnswer.parse, what="a start")
 
     def resolve_start(
         self,
@@ -345,11 +335,9 @@ class Coolify:
         answer = self._read("deployment", path, timeout=timeout, spare=True)
         return parse_object(answer.data, log_of, what="a deployment")
 
-    def application_deployments(
-        self, uuid: str, *, skip: int = 0, take: int = 10
-    ) -> list[Deployment]:
-        """Newest first, including those that have ended."""
-        return _history(self._application_deployments(uuid, skip=skip, take=take))
+    def application_deployments(self, uuid: str) -> list[Deployment]:
+        """The newest ones first, including those that have ended."""
+        return _history(self._application_deployments(uuid))
 
     def cancel_deployment(self, uuid: str) -> Cancellation:
         """Return the deployment's status now. One that had already ended is not an error."""
@@ -365,11 +353,11 @@ class Coolify:
             ended = NOT_CANCELLABLE.search(error.message)
             if ended is None:
                 raise
-            return Cancellation(uuid=uuid, status=ended[1])
+            return Cancellation(status=ended[1])
         except (Unavailable, Unreachable) as error:
             return self._cancelled_after_all(uuid, error)
         status = answer.data.get("status") if isinstance(answer.data, dict) else None
-        return Cancellation(uuid=uuid, status=str(status or DeploymentStatus.CANCELLED))
+        return Cancellation(status=str(status or DeploymentStatus.CANCELLED))
 
     # --- Internals ----------------------------------------------------------------------
 
@@ -401,38 +389,19 @@ class Coolify:
         return self._transport.send(call, query=query, body=body)
 
     def _create(self, body: Item) -> CreatedApplication:
-        left_out: frozenset[str] = frozenset()
         try:
             answer = self._do("create_application", "POST", "/applications/dockerimage", body=body)
         except Refused as error:
             known = without_unknown_fields(body, error)
             if known is None:
                 raise
-            left_out = frozenset(error.unknown_fields)
             answer = self._do("create_application", "POST", "/applications/dockerimage", body=known)
         with _may_be_done():
-            return parse_object(
-                answer.data,
-                lambda item: CreatedApplication.parse(item, left_out=left_out),
-                what="a new application",
-            )
+            return parse_object(answer.data, CreatedApplication.parse, what="a new application")
 
-    def _trigger(self, name: str, uuid: str) -> StartAnswer:
-        asked_at = datetime.now(UTC)
-        answer = self._do(name, "POST", f"{application_path(uuid)}/{name}")
-        with _may_be_done():
-            return parse_object(
-                answer.data,
-                lambda item: StartAnswer.parse(item, application_uuid=uuid, asked_at=asked_at),
-                what=f"a {name}",
-            )
-
-    def _application_deployments(self, uuid: str, *, skip: int = 0, take: int = 10) -> Answer:
-        return self._read(
-            "application_deployments",
-            f"/deployments/applications/{segment(uuid)}",
-            query={"skip": skip, "take": take},
-        )
+    def _application_deployments(self, uuid: str) -> Answer:
+        path = f"/deployments/applications/{segment(uuid)}"
+        return self._read("application_deployments", path, query={"take": HISTORY})
 
     def _newest_deployment(
         self, uuid: str, *, since: datetime, earlier: Collection[str]
@@ -458,7 +427,7 @@ class Coolify:
             raise error from second
         if not deployment.is_ended:
             raise error
-        return Cancellation(uuid=uuid, status=deployment.status)
+        return Cancellation(status=deployment.status)
 
 
 def _history(answer: Answer) -> list[Deployment]:

@@ -98,8 +98,8 @@ def not_json(call: Call, reply: Reply) -> MalformedAnswer:
     found = "an HTML page" if b"<html" in reply.content[:2000].lower() else "not JSON"
     return MalformedAnswer(
         f"Coolify's answer to the call to {call.purpose} ({reply.status}) is {found}. Is "
-        "COOLIFY_API_URL the "
-        "address of the API, ending in /api/v1, with no login page or proxy in front of it?",
+        "COOLIFY_API_URL the address of the API, ending in /api/v1, with no login page or proxy in "
+        "front of it?",
         status=reply.status,
         maybe_done=not call.only_reads and reply.status < 300,
     )
@@ -148,8 +148,7 @@ def _redirected(call: Call, reply: Reply) -> WrongAddress:
     target = reply.headers.get("Location", "elsewhere").split("?")[0]
     return WrongAddress(
         f"Coolify redirects the call to {call.purpose} to {target}. Set COOLIFY_API_URL to the "
-        "address "
-        "that does not redirect (https instead of http, and ending in /api/v1).",
+        "address that does not redirect (https instead of http, and ending in /api/v1).",
         status=reply.status,
     )
 
@@ -157,8 +156,7 @@ def _redirected(call: Call, reply: Reply) -> WrongAddress:
 def _server_error(call: Call, reply: Reply) -> Unavailable:
     return Unavailable(
         f"Coolify answered the call to {call.purpose} with {reply.status}: it is restarting, "
-        "overloaded or "
-        f"broken. {_message(reply)}".strip(),
+        f"overloaded or broken. {_message(reply)}".strip(),
         status=reply.status,
         retry_after=_retry_after(reply),
         maybe_done=not call.only_reads,
@@ -189,8 +187,7 @@ def _forbidden(call: Call, reply: Reply) -> CoolifyError:
     if "Missing required team role" in message:
         return RoleMissing(
             f"The user of the Coolify token may not {call.purpose}: since 4.2 that needs an "
-            "admin of "
-            "the team. Make that user an admin, or create a token as one.",
+            "admin of the team. Make that user an admin, or create a token as one.",
             status=reply.status,
         )
     if missing := MISSING_ABILITY.search(message):
@@ -212,17 +209,14 @@ def _not_found(call: Call, reply: Reply) -> CoolifyError:
         # A proxy answers like this while Coolify restarts: it does not mean "gone".
         return Unavailable(
             f"The 404 for the call to {call.purpose} is not Coolify's own: a proxy in front of "
-            "it answered, "
-            "perhaps while Coolify restarts. If this persists, check COOLIFY_API_URL.",
+            "it answered, perhaps while Coolify restarts. If this persists, check COOLIFY_API_URL.",
             status=404,
-            maybe_done=False,
         )
     found = NOT_FOUND.fullmatch(_message(reply))
     if found is None or "docs" in data:
         return WrongAddress(
             f"Coolify has no route for the call to {call.purpose}: COOLIFY_API_URL does not end "
-            "in /api/v1, "
-            "or this version of Coolify is too old or too new.",
+            "in /api/v1, or this version of Coolify is too old or too new.",
             status=404,
         )
     thing = found["thing"].lower()
@@ -232,8 +226,7 @@ def _not_found(call: Call, reply: Reply) -> CoolifyError:
 def _method_changed(call: Call, reply: Reply) -> MethodChanged:
     return MethodChanged(
         f"This version of Coolify does not accept {call.method} for the call to {call.purpose} "
-        "(405). "
-        f"{_message(reply)} Botpool supports v4 betas up to 4.3.",
+        f"(405). {_message(reply)} Botpool was tried with versions up to 4.3.",
         status=reply.status,
     )
 

@@ -74,7 +74,6 @@ ENDED_DEPLOYMENT = frozenset(
 class Server:
     uuid: str
     name: str = ""
-    ip: str = ""
     is_reachable: bool | None = None
     is_usable: bool | None = None
     concurrent_builds: int | None = None
@@ -87,7 +86,6 @@ class Server:
         return cls(
             uuid=required(item, "uuid"),
             name=text(item, "name") or "",
-            ip=text(item, "ip") or "",
             is_reachable=flag(merged, "is_reachable"),
             is_usable=flag(merged, "is_usable"),
             concurrent_builds=number(settings, "concurrent_builds"),
@@ -99,15 +97,10 @@ class Server:
 class Project:
     uuid: str
     name: str = ""
-    description: str | None = None
 
     @classmethod
     def parse(cls, item: Item) -> Project:
-        return cls(
-            uuid=required(item, "uuid"),
-            name=text(item, "name") or "",
-            description=text(item, "description"),
-        )
+        return cls(uuid=required(item, "uuid"), name=text(item, "name") or "")
 
 
 @dataclass(frozen=True)
@@ -128,16 +121,11 @@ class Application:
     status: ApplicationStatus
     name: str = ""
     description: str | None = None
-    image_name: str | None = None
-    image_tag: str | None = None
     environment_id: int | None = None
     restart_count: int | None = None
-    last_online_at: datetime | None = None
     created_at: datetime | None = None
-    updated_at: datetime | None = None
     server_reachable: bool | None = None
     server_uuid: str | None = None
-    server_name: str | None = None
 
     @classmethod
     def parse(cls, item: Item) -> Application:
@@ -147,16 +135,11 @@ class Application:
             status=ApplicationStatus.parse(item.get("status")),
             name=text(item, "name") or "",
             description=text(item, "description"),
-            image_name=text(item, "docker_registry_image_name"),
-            image_tag=text(item, "docker_registry_image_tag"),
             environment_id=number(item, "environment_id"),
             restart_count=number(item, "restart_count"),
-            last_online_at=time(item, "last_online_at"),
             created_at=time(item, "created_at"),
-            updated_at=time(item, "updated_at"),
             server_reachable=flag(item, "server_status"),
             server_uuid=text(server, "uuid"),
-            server_name=text(server, "name"),
         )
 
 
@@ -175,33 +158,10 @@ class ServerResource:
 @dataclass(frozen=True)
 class CreatedApplication:
     uuid: str
-    domains: str | None = None
-    # Fields that were not sent because this version of Coolify does not know them.
-    left_out: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, item: Item, *, left_out: frozenset[str]) -> CreatedApplication:
-        return cls(uuid=required(item, "uuid"), domains=text(item, "domains"), left_out=left_out)
-
-
-@dataclass(frozen=True)
-class EnvironmentVariable:
-    key: str
-    uuid: str | None = None
-    # None if the token lacks `read:sensitive`.
-    value: str | None = None
-    is_preview: bool = False
-    is_literal: bool | None = None
-
-    @classmethod
-    def parse(cls, item: Item) -> EnvironmentVariable:
-        return cls(
-            key=required(item, "key"),
-            uuid=text(item, "uuid"),
-            value=text(item, "value"),
-            is_preview=bool(flag(item, "is_preview")),
-            is_literal=flag(item, "is_literal"),
-        )
+    def parse(cls, item: Item) -> CreatedApplication:
+        return cls(uuid=required(item, "uuid"))
 
 
 @dataclass(frozen=True)
@@ -212,10 +172,7 @@ class Deployment:
     status: str = ""
     application_uuid: str | None = None
     application_name: str | None = None
-    server_name: str | None = None
     created_at: datetime | None = None
-    updated_at: datetime | None = None
-    finished_at: datetime | None = None
 
     @classmethod
     def parse(cls, item: Item) -> Deployment:
@@ -224,10 +181,7 @@ class Deployment:
             status=text(item, "status") or "",
             application_uuid=_application_of(item),
             application_name=text(item, "application_name"),
-            server_name=text(item, "server_name"),
             created_at=time(item, "created_at"),
-            updated_at=time(item, "updated_at"),
-            finished_at=time(item, "finished_at"),
         )
 
     @property
@@ -238,10 +192,6 @@ class Deployment:
     def is_ended(self) -> bool:
         """An unknown status is neither active nor ended."""
         return self.status in ENDED_DEPLOYMENT
-
-    @property
-    def succeeded(self) -> bool:
-        return self.status == DeploymentStatus.FINISHED
 
 
 def _application_of(item: Item) -> str | None:
@@ -254,9 +204,4 @@ def _application_of(item: Item) -> str | None:
 class Cancellation:
     """A deployment's status after a cancel request: cancelled, or ended before that."""
 
-    uuid: str
     status: str
-
-    @property
-    def is_cancelled(self) -> bool:
-        return self.status == DeploymentStatus.CANCELLED

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from coolify.client.parsing import Item
+from coolify.client.parsing import Item, text
 from coolify.client.resources import Application, Deployment
 
 # created_at is exact to the second, and so is the header that shows Coolify's clock.
@@ -21,25 +21,12 @@ CLOCK_SLACK = timedelta(seconds=2)
 
 @dataclass(frozen=True)
 class StartAnswer:
-    application_uuid: str
-    asked_at: datetime
     # It may not exist. None: Coolify skipped the start, because a deployment is active.
     deployment_uuid: str | None
-    message: str = ""
 
     @classmethod
-    def parse(cls, item: Item, *, application_uuid: str, asked_at: datetime) -> StartAnswer:
-        deployment_uuid = item.get("deployment_uuid")
-        return cls(
-            application_uuid=application_uuid,
-            asked_at=asked_at,
-            deployment_uuid=str(deployment_uuid) if deployment_uuid else None,
-            message=str(item.get("message") or ""),
-        )
-
-    @property
-    def was_skipped(self) -> bool:
-        return self.deployment_uuid is None
+    def parse(cls, item: Item) -> StartAnswer:
+        return cls(deployment_uuid=text(item, "deployment_uuid") or None)
 
 
 def deployments_by_application(

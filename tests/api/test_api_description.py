@@ -130,3 +130,9 @@ def test_everything_the_page_loads_is_served_from_this_host(db, settings):
         answer = Api().client.get(path)
         assert answer.status_code == 200, path
         answer.close()
+
+
+@pytest.mark.parametrize("order", ["drain", "cordon", "maintenance", "warm", "return"])
+def test_an_order_that_can_be_refused_says_so(document, order):
+    described = document["paths"][f"/api/v1/servers/{{serverName}}/{order}"]["post"]
+    assert ("409" in described["responses"]) == (order != "return")

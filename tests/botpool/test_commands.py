@@ -1,6 +1,7 @@
 """Operators' commands: what they print and what they do."""
 
 import json
+import os
 from datetime import timedelta
 from io import StringIO
 
@@ -48,8 +49,18 @@ def test_release_slot_fails_the_bot_and_frees_the_slot():
     bot.refresh_from_db()
     assert slot.status == "stopping"
     assert (bot.status, bot.failure_kind) == ("FAILED", "infrastructure")
-    assert bot.failure_reason == "Released by the operator: Stuck in the lobby"
+    assert bot.failure_reason == "Released by operator: Stuck in the lobby"
     assert slot.transitions.latest("id").actor.startswith("command:")
+
+
+def test_a_user_without_a_name_is_shown_by_its_number(monkeypatch):
+    """As in a container that runs as any user."""
+    slot = running()
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    run("release_slot", slot.name, "--reason", "Stuck")
+    assert slot.transitions.latest("id").actor == f"command:{os.getuid()}"
 
 
 def test_release_slot_recovers_a_slot_in_error():

@@ -1,8 +1,10 @@
 import pytest
 from django.core.management import CommandError, call_command
 
+from botpool import demo
 from bots.models import ApiKey, Bot
 from bots.status import Platform
+from tests.concurrency import at_once, then_meet
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,6 +51,21 @@ def test_a_key_whose_file_was_lost_is_replaced(tmp_path):
     (tmp_path / "demo_key").unlink()
     send(bots=1)
     assert ApiKey.objects.filter(revoked_at__isnull=True).count() == 1
+
+
+def test_a_key_whose_file_was_not_written_to_the_end_is_replaced(tmp_path):
+    send(bots=1)
+    (tmp_path / "demo_key").write_text("")
+    send(bots=1)
+    assert ApiKey.objects.filter(revoked_at__isnull=True).count() == 1
+
+
+def test_processes_that_start_together_share_a_key(monkeypatch):
+    slow = then_meet(demo.create_api_key, patience=0.5)
+    monkeypatch.setattr(demo, "create_api_key", slow)
+    keys = at_once([lambda: demo.demo_sender().key] * 2)
+    assert len(set(keys)) == 1
+    assert ApiKey.objects.count() == 1
 
 
 def test_it_sends_nothing_to_a_real_coolify(settings):

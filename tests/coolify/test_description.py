@@ -37,12 +37,8 @@ def test_a_slot_that_was_never_used_is_just_available():
     assert describe_idle(last_used=None) == "[IDLE] Available"
 
 
-def test_a_stopping_slot_names_the_bot_that_left():
-    assert describe_stopping(bot=9, since=MOMENT) == "[STOPPING] Bot #9 - 2025-12-16T21:30:00Z"
-
-
-def test_a_container_without_a_bot_can_be_stopping_too():
-    text = describe_stopping(bot=None, since=MOMENT)
+def test_a_stopping_slot_names_no_bot():
+    text = describe_stopping(since=MOMENT)
     assert text == "[STOPPING] Container stopping - 2025-12-16T21:30:00Z"
 
 

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
+from django.template.defaultfilters import pluralize
 
 from botpool.telemetry.coolify_setup import Diagnosis, set_up_notifications, webhook_address
 from botpool.telemetry.doctor import examine
@@ -33,15 +34,15 @@ class Command(BaseCommand):
             skipped += diagnosis.healthy is None
             self._show(diagnosis)
         if faults:
-            self.stdout.write(f"\n{faults} fault{'s' if faults > 1 else ''} found.")
+            self.stdout.write(f"\n{faults} fault{pluralize(faults)} found.")
             sys.exit(1)
         self.stdout.write(f"\nNo faults found, {skipped} skipped." if skipped else "\nAll is well.")
 
     def _consents(self) -> bool:
         address = webhook_address().replace(settings.COOLIFY_WEBHOOK_SECRET, "…")
         self.stdout.write(
-            f"Coolify will send its team's webhook notifications to {address}. If they go "
-            "elsewhere now, they no longer will."
+            f"Coolify will send its team's webhook notifications to {address}. That replaces the "
+            "address to which they go now."
         )
         return input("Set this up? [y/N] ").strip().lower() in ("y", "yes")
 

@@ -1,4 +1,3 @@
-import getpass
 from datetime import datetime
 from typing import Any
 
@@ -6,6 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from botpool.management.actor import command_actor
 from pool.servers.orders import OrderRefused, drain_server, find_server, return_server
 from pool.servers.overview import overview_of
 from servers.models import Server
@@ -25,7 +25,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["undo"] and options["until"]:
             raise CommandError("--undo and --until exclude each other")
-        actor = f"command:{getpass.getuser()}"
+        actor = command_actor()
         try:
             server = find_server(options["name"])
             if options["undo"]:

@@ -63,7 +63,7 @@ class Command(BaseCommand):
 
     def _print_contention(self, counts: dict[str, Any]) -> None:
         half = counts["waitP50Seconds"]
-        took = f" (half of at most {half:g} s)" if half is not None else ""
+        took = f" (half of them for at most {half:g} s)" if half is not None else ""
         waits = f"{counts['waits']} waits{took}, {counts['refusals']} refusals"
         self.stdout.write(f"  Total: {waits}, {counts['takeovers']} takeovers")
 
@@ -74,7 +74,7 @@ class Command(BaseCommand):
         elif coolify["lookedAt"]:
             self.stdout.write(f"\nCoolify: last observed {self._ago(coolify['lookedAt'])} ago")
         else:
-            self.stdout.write("\nCoolify: not observed lately")
+            self.stdout.write("\nCoolify: not observed yet")
 
     def _ago(self, moment: datetime) -> str:
         seconds = max(0, int((self.now - moment).total_seconds()))

@@ -1,9 +1,9 @@
 import difflib
-import getpass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from botpool.management.actor import command_actor
 from bots.moves import Outcome
 from bots.status import BotStatus, FailureCause
 from pool.lifecycle import recover_slot, release_bot_from_slot
@@ -31,8 +31,8 @@ class Command(BaseCommand):
             self.stdout.write(f"{slot} is {slot.status} and holds no bot: nothing to release")
 
     def _release(self, slot: Slot, reason: str) -> None:
-        why = f"Released by the operator: {reason}"
-        failed = Outcome(BotStatus.FAILED, why, _operator(), FailureCause.OPERATOR)
+        why = f"Released by operator: {reason}"
+        failed = Outcome(BotStatus.FAILED, why, command_actor(), FailureCause.OPERATOR)
         if not release_bot_from_slot(slot, failed):
             raise CommandError(f"{slot} changed meanwhile: nothing was done, check its status")
         self.stdout.write(
@@ -42,7 +42,7 @@ class Command(BaseCommand):
 
     def _recover(self, slot: Slot, reason: str) -> None:
         why = f"Tried again by the operator: {reason}"
-        if not recover_slot(slot, reason=why, actor=_operator()):
+        if not recover_slot(slot, reason=why, actor=command_actor()):
             raise CommandError(f"{slot} changed meanwhile: nothing was done, check its status")
         self.stdout.write(f"{slot} was in error ({slot.error}): stopping it and trying again")
 
@@ -55,7 +55,3 @@ def _find(name: str) -> Slot:
     close = difflib.get_close_matches(name, names, n=3)
     hint = f" Did you mean {', '.join(close)}?" if close else ""
     raise CommandError(f"There is no slot {name!r}.{hint}")
-
-
-def _operator() -> str:
-    return f"command:{getpass.getuser()}"

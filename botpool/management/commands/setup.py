@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--no-input",
             action="store_true",
-            help="Ask nothing: take all from the environment and .env, and fail if that is wrong.",
+            help="Do not ask: use the environment and .env, and fail if a value is wrong.",
         )
         parser.add_argument("--file", type=Path, help="Write this file instead of .env.")
 

@@ -1,4 +1,3 @@
-import getpass
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from botpool.management.actor import command_actor
 from pool.servers.orders import OrderRefused, find_server, warm_image
 from pool.servers.states import our_servers
 from servers.models import Server
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("image", metavar="IMAGE", help="such as registry.example/bot:1.4")
         parser.add_argument("--server", metavar="NAME", help="on this server only (name or uuid)")
         parser.add_argument("--reason", default="by command", help="shown on the page")
-        parser.add_argument("--no-wait", action="store_true", help="ask for it, and return at once")
+        parser.add_argument("--no-wait", action="store_true", help="request it, and return at once")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -33,15 +33,15 @@ class Command(BaseCommand):
         except OrderRefused as error:
             raise CommandError(f"{error}. Nothing was changed.") from None
         if options["no_wait"]:
-            self.stdout.write("Asked for. Follow it on the page /servers/.")
+            self.stdout.write("Requested. Follow it on the page /servers/.")
             return
         try:
             self._follow(prepulls)
         except KeyboardInterrupt:
-            self.stdout.write("It goes on without this command. Follow it on the page /servers/.")
+            self.stdout.write("It continues without this command. Follow it on the page /servers/.")
 
     def _ask(self, image: str, name: str | None, *, reason: str) -> list[Prepull]:
-        actor = f"command:{getpass.getuser()}"
+        actor = command_actor()
         return [
             warm_image(server, image=image, reason=reason, actor=actor) for server in _servers(name)
         ]
@@ -62,7 +62,7 @@ class Command(BaseCommand):
             if not any(each.is_open for each in found):
                 return _judge(found)
             if time.monotonic() - began > WORKER_PATIENCE and _is_untouched(found):
-                raise CommandError("No worker has begun with it: is one running? It stays asked.")
+                raise CommandError("No worker has begun: is one running? The request stays open.")
             time.sleep(PAUSE)
 
 

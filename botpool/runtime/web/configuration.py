@@ -1,8 +1,7 @@
 """Configures gunicorn, under `manage.py up` and in the container alike.
 
-WEB_BIND, WEB_PROCESSES, WEB_THREADS, WEB_CONNECTIONS and WEB_REQUEST_SECONDS can be set. Each
-thread keeps a connection to PostgreSQL, so this host uses processes × threads of them, however many
-clients are connected.
+Each thread keeps a connection to PostgreSQL, so this host uses processes × threads of them, however
+many clients are connected.
 """
 
 import os
@@ -12,12 +11,12 @@ from core import environment
 
 environment.load_file()
 bind = os.environ.get("WEB_BIND", "0.0.0.0:8000")
-workers = int(os.environ.get("WEB_PROCESSES", "2"))
+workers = environment.number("WEB_PROCESSES", 2, low=1, high=64)
 worker_class = "botpool.runtime.web.worker.PatientWorker"
-threads = int(os.environ.get("WEB_THREADS", "4"))
+threads = environment.number("WEB_THREADS", 4, low=1, high=64)
 
 timeout = 30
-graceful_timeout = int(os.environ.get("WEB_GRACEFUL_SECONDS", "10"))
+graceful_timeout = environment.number("WEB_GRACEFUL_SECONDS", 10, low=1, high=600)
 keepalive = 5
 max_requests = 20_000  # limits the damage of a memory leak
 max_requests_jitter = 2_000
@@ -40,4 +39,5 @@ SPARE_FILES = 100
 _, _most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
 _files = 65_536 if _most_files == resource.RLIM_INFINITY else min(_most_files, 65_536)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_files, _most_files))
-worker_connections = min(int(os.environ.get("WEB_CONNECTIONS", "2000")), _files - SPARE_FILES)
+_connections = environment.number("WEB_CONNECTIONS", 2_000, low=1, high=60_000)
+worker_connections = min(_connections, _files - SPARE_FILES)

@@ -5,7 +5,6 @@ A slow client therefore costs a file and some memory, but no thread and no datab
 """
 
 import json
-import os
 import selectors
 import time
 from concurrent.futures import Future
@@ -26,9 +25,10 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from botpool.runtime.web.connection import Connection
 from botpool.runtime.web.framing import LARGEST_BODY
+from core import environment
 
 # For a whole request, and for a whole answer.
-REQUEST_SECONDS = float(os.environ.get("WEB_REQUEST_SECONDS", "20"))
+REQUEST_SECONDS = environment.number("WEB_REQUEST_SECONDS", 20, low=1, high=600)
 FAREWELL_SECONDS = 2.0
 # Of requests and answers under way; a process has several times as much.
 MOST_BYTES_HELD = 64_000_000

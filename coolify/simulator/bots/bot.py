@@ -1,10 +1,9 @@
 """The life of a simulated bot: boot, join, send heartbeats, leave, or misbehave as planned."""
 
-import base64
-import json
 from functools import partial
 from typing import Any
 
+from coolify.bot_data import BOT_DATA, decode_bot_data
 from coolify.simulator.bots.bot_api import BotApi, Reply
 from coolify.simulator.bots.log_lines import STEPS as STEP_LINES
 from coolify.simulator.bots.log_lines import TROUBLES, boot_lines, heartbeat_line
@@ -36,7 +35,7 @@ class Bots:
         containers.booted = self.boot
 
     def boot(self, container: Container) -> None:
-        data = decoded(container.environment.get("BOT_DATA"))
+        data = decoded(container.environment.get(BOT_DATA, ""))
         container.reported = None
         container.told_to_leave = False
         container.step = container.attempts = 0
@@ -235,13 +234,12 @@ class Bots:
         )
 
 
-def decoded(text: str | None) -> dict[str, Any] | None:
+def decoded(text: str) -> dict[str, Any] | None:
     try:
-        data = json.loads(base64.b64decode(text or "", validate=True))
+        data = decode_bot_data(text)
     except ValueError:
         return None
-    needed = {"botId", "token", "apiUrl"}
-    return data if isinstance(data, dict) and needed <= set(data) else None
+    return data if {"botId", "token", "apiUrl"} <= set(data) else None
 
 
 def is_different_bot(answer: dict[str, Any], *, container: Container) -> bool:

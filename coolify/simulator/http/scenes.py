@@ -78,13 +78,13 @@ SCENES = (
     Scene(
         "frozen-statuses",
         "Frozen statuses",
-        "Coolify's checks stand still: a container that ends goes on to be shown as running.",
+        "Coolify's checks write nothing: a container that has ended is still shown as running.",
         faults=({"kind": "statuses_freeze"},),
     ),
     Scene(
         "wrong-team",
         "Token of another team",
-        "Coolify shows empty lists and answers 404. No bot may be given up for that.",
+        "Coolify shows empty lists and answers 404. No bot may fail because of it.",
         faults=({"kind": "wrong_team"},),
     ),
     Scene(

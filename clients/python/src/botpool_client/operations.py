@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -243,8 +243,7 @@ def plan_maintenance(server: str, *, reason: str, begins: datetime, ends: dateti
 
 def warm_image(server: str, *, reason: str, image: str) -> Call[Server]:
     """Pulls the image there before a bot needs it."""
-    call = _order(server, "warm", reason=reason)
-    return replace(call, body={**(call.body or {}), "image": image})
+    return _order(server, "warm", reason=reason, image=image)
 
 
 def return_server(server: str, *, reason: str) -> Call[Server]:
@@ -252,16 +251,16 @@ def return_server(server: str, *, reason: str) -> Call[Server]:
     return _order(server, "return", reason=reason)
 
 
-def _order(server: str, order: str, *, reason: str, **times: datetime | None) -> Call[Server]:
+def _order(server: str, order: str, **fields: str | datetime | None) -> Call[Server]:
     # Not repeatable: another operator may have given a newer order meanwhile.
     return Call(
         method="POST",
         path=f"/servers/{quote(server, safe='')}/{order}",
         read=_as(Server),
-        body=_given(reason=reason) | _iso(times.items()),
+        body={name: _as_text(value) for name, value in _given(**fields).items()},
     )
 
 
-def _iso(times: Iterable[tuple[str, datetime | None]]) -> dict[str, str]:
+def _as_text(value: str | datetime) -> str:
     """Times need a zone: a naive one is taken for local time, as Python does."""
-    return {name: at.astimezone().isoformat() for name, at in times if at is not None}
+    return value.astimezone().isoformat() if isinstance(value, datetime) else value

@@ -24,7 +24,6 @@ from botpool_client.errors import (
     Unreachable,
     error_from_problem,
 )
-from botpool_client.parsing import Malformed
 
 T = TypeVar("T")
 
@@ -120,7 +119,7 @@ def _read(call: Call[T], outcome: Outcome) -> T:
         raise _error(outcome)
     try:
         return call.read(outcome)
-    except (Malformed, ValueError) as error:
+    except ValueError as error:
         raise UnexpectedAnswer(f"{_what(outcome)}: {error}. Is this Botpool's address?") from error
 
 

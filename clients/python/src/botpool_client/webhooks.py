@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from botpool_client.errors import BotpoolError
-from botpool_client.parsing import Malformed, parse
+from botpool_client.parsing import parse
 
 PREFIX = "whsec_"
 TOLERANCE = 5 * 60  # seconds, as the specification recommends
@@ -57,7 +57,7 @@ def verify_webhook(
     _check_age(found.get("webhook-timestamp", ""), tolerance=tolerance)
     try:
         return parse(StatusChange, json.loads(body))
-    except (Malformed, ValueError) as error:
+    except ValueError as error:
         raise InvalidWebhook(f"The body is not an event of Botpool: {error}") from None
 
 
