@@ -1,39 +1,42 @@
 """Settings come from the environment only. A wrong value is refused with one line."""
 
 import os
+import runpy
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
+from django.conf import global_settings
 
 from botpool.runtime.secret_files import read_or_make, write_privately
 
 
-def start(**environment):
-    """Read the settings in a new process."""
-    keep = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR")}
-    return subprocess.run(
-        [sys.executable, "-c", SHOW],
-        env={**keep, "DJANGO_SETTINGS_MODULE": "botpool.settings", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-SHOW = """
-from django.conf import settings
-import json
-print(json.dumps({n: str(getattr(settings, n)) for n in dir(settings) if n.isupper()}))
-"""
+def only(**environment):
+    """Nothing in the environment but these variables."""
+    kept = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR", "BOTPOOL_ENV_FILE")}
+    return patch.dict(os.environ, kept | environment, clear=True)
 
 
 def read(**environment):
-    import json
+    with only(**environment):
+        found = vars(global_settings) | runpy.run_path("botpool/settings.py")
+    return {name: str(value) for name, value in found.items() if name.isupper()}
 
-    done = start(**environment)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+
+def refused(**environment):
+    """The line with which the program stops."""
+    with only(**environment), pytest.raises(SystemExit) as stop:
+        runpy.run_path("botpool/settings.py")
+    [line] = str(stop.value).splitlines()
+    return line
+
+
+def manage(*words, **environment):
+    with only(**environment):
+        return subprocess.run(
+            [sys.executable, "manage.py", *words], capture_output=True, text=True, check=False
+        )
 
 
 @pytest.mark.parametrize(
@@ -78,28 +81,25 @@ def read(**environment):
     ],
 )
 def test_a_wrong_value_is_refused_with_one_line(name, value, allowed):
-    done = start(**{name: value})
-    assert done.returncode == 1
-    [line] = done.stderr.strip().splitlines()
+    line = refused(**{name: value})
     assert name in line
     assert allowed in line
 
 
 def test_a_wrong_value_is_shown():
-    assert "'many'" in start(MAX_POOL_SIZE="many").stderr
+    done = manage("check", MAX_POOL_SIZE="many")
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert "'many'" in line
 
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "COOLIFY_WEBHOOK_SECRET", "REDIS_URL"])
 def test_a_wrong_secret_is_not_shown(name):
-    done = start(**{name: "hunter /2"})
-    assert done.returncode == 1
-    assert "hunter" not in done.stderr
+    assert "hunter" not in refused(**{name: "hunter /2"})
 
 
 def test_the_password_in_a_wrong_database_url_is_not_shown():
-    done = start(DATABASE_URL="mysql://root:hunter2@db/botpool")
-    assert done.returncode == 1
-    assert "hunter2" not in done.stderr
+    assert "hunter2" not in refused(DATABASE_URL="mysql://root:hunter2@db/botpool")
 
 
 def test_an_address_may_end_with_a_slash():
@@ -215,17 +215,10 @@ def test_the_secret_key_is_generated_once_and_private(tmp_path):
 
 
 def test_production_settings_pass_djangos_deployment_check():
-    keep = {name: os.environ[name] for name in ("PATH", "BOTPOOL_DATA_DIR")}
-    done = subprocess.run(
-        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
-        env={
-            **keep,
-            "BOTPOOL_PUBLIC_URL": "https://botpool.example",
-            "SECRET_KEY": "correct-horse-battery-staple-0123456789-abcdefghijklmnop",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+    done = manage(
+        *("check", "--deploy", "--fail-level", "WARNING"),
+        BOTPOOL_PUBLIC_URL="https://botpool.example",
+        SECRET_KEY="correct-horse-battery-staple-0123456789-abcdefghijklmnop",
     )
     assert done.returncode == 0, done.stderr
 
@@ -234,9 +227,7 @@ def test_production_settings_pass_djangos_deployment_check():
 @pytest.mark.parametrize("content", ["", "\n", "abc", "x" * 31])
 def test_an_empty_or_short_secret_file_is_refused_with_one_line(tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    done = start(BOTPOOL_DATA_DIR=str(tmp_path))
-    assert done.returncode == 1
-    [line] = done.stderr.splitlines()
+    line = refused(BOTPOOL_DATA_DIR=str(tmp_path))
     assert str(tmp_path / name) in line
     assert "delete" in line.lower()
     assert (tmp_path / name).read_text() == content  # for its owner to look at

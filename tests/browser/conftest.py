@@ -48,6 +48,12 @@ def browser() -> Iterator[Browser]:
         connections.close_all()
 
 
+# A page gives up after 8 s: too soon for a busy machine.
+PATIENT = (
+    "addEventListener('DOMContentLoaded', () => { if (window.htmx) htmx.config.timeout = 6e4 })"
+)
+
+
 class Visitor:
     """A user with a browser."""
 
@@ -56,6 +62,7 @@ class Visitor:
         self.url = url
         self.page: Page = context.new_page()
         self.page.set_default_timeout(30_000)
+        self.page.add_init_script(PATIENT)
         self.complaints: list[str] = []
         self.page.on("console", self._note)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -78,9 +85,7 @@ class Visitor:
 
 
 @pytest.fixture
-def visitor(browser, live_server, settings) -> Iterator[Visitor]:
-    # The default hasher is slow on purpose.
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def visitor(browser, live_server) -> Iterator[Visitor]:
     cache.clear()
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     yield Visitor(context, live_server.url)

@@ -143,7 +143,6 @@ def _age_slots() -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("filling", ["empty", "full"])
 def test_take_pictures(browser, live_server, settings, scheme, filling):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     cache.clear()
     FOLDER.mkdir(exist_ok=True)
     make_user("ada", "administrator", password=PASSWORD, is_staff=True)

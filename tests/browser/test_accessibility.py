@@ -66,7 +66,6 @@ LOOKS = [
 
 @pytest.mark.parametrize("pages", [PAGES[::2], PAGES[1::2], ADMIN], ids=["some", "others", "admin"])
 def test_no_page_has_a_serious_fault(browser, live_server, settings, pages):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 12}
     user = make_user("ada", "administrator", password=PASSWORD, is_staff=True)
     bots = populate(12)

@@ -154,8 +154,7 @@ def test_a_hidden_page_pauses(operator):
     assert requested == []
 
 
-def test_it_works_without_javascript(browser, live_server, settings):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def test_it_works_without_javascript(browser, live_server):
     make_user("otto", "operator", password=PASSWORD)
     slot = run(ask())
     context = browser.new_context(java_script_enabled=False)
@@ -251,8 +250,7 @@ def test_five_bots_are_cancelled_together(operator):
     assert Bot.objects.filter(status=BotStatus.CANCELLED).count() == 5
 
 
-def test_times_are_local_with_utc_on_hover(browser, live_server, settings):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def test_times_are_local_with_utc_on_hover(browser, live_server):
     make_user("otto", "operator", password=PASSWORD)
     bot = ask()
     Bot.objects.filter(pk=bot.pk).update(created_at=datetime(2025, 1, 16, 21, 30, tzinfo=UTC))

@@ -83,12 +83,16 @@ def nodes(plan):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["10000077777", "corr-7777", "#7777"])
-def test_among_many_bots_the_search_uses_its_indexes(db, words):
+def test_among_many_bots_the_search_uses_its_indexes(db):
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")  # no history: not needed
         cursor.execute(MANY)
         cursor.execute("ANALYZE bots_bot")
+    for words in ("10000077777", "corr-7777", "#7777"):
+        assert_the_search_uses_its_indexes(words)
+
+
+def assert_the_search_uses_its_indexes(words):
     given = QueryDict(mutable=True)
     given["q"] = words
     rows = older(bots_that_match(given), given).rows

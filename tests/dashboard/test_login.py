@@ -10,11 +10,6 @@ from dashboard.models import LoginFailure
 from tests.dashboard.conftest import PASSWORD, make_user
 
 
-@pytest.fixture(autouse=True)
-def _quick_hashes(settings):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 def attempt(client, password, *, name="vera", forwarded_for="", peer="127.0.0.1"):
     return client.post(
         "/login/",

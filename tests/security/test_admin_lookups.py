@@ -76,8 +76,7 @@ def test_only_declared_filters_are_allowed(model):
 @pytest.mark.parametrize("model", site._registry, ids=lambda model: model.__name__)
 def test_no_filter_breaks_a_list(admin_client, model):
     address = list_of(model)
-    for field in model._meta.concrete_fields:
-        assert admin_client.get(address, {f"{field.name}__startswith": "5"}).status_code == 400
+    assert admin_client.get(address, {"pk__startswith": "5"}).status_code == 400
     for name in declared(site._registry[model]):
         for form in OF_FILTERS:
             answer = admin_client.get(address, {name + form: "("})

@@ -26,11 +26,6 @@ MEETING = "https://meet.google.com/abc-defg-hij"
 PASSWORD = "correct horse battery staple"
 
 
-@pytest.fixture(autouse=True)
-def _quick_passwords(settings) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 @pytest.fixture
 def api() -> Client:
     return Client(headers={"Authorization": f"Bearer {create_api_key(name='client')}"})

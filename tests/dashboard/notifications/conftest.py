@@ -6,12 +6,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from dashboard.notifications import delivery
 from dashboard.notifications.channels import save_channel
 from dashboard.notifications.records import NotificationChannel, NotificationRule
 from dashboard.notifications.services import SERVICES
 from tests.dashboard.conftest import administrator, operator, viewer
 
 __all__ = ["SERVICES", "administrator", "operator", "viewer"]
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """A busy machine takes long to start the process that sends."""
+    monkeypatch.setattr(delivery, "TIME_LIMIT", 60.0)
 
 
 class Receiver:
