@@ -9,15 +9,15 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 
 from bots.models import Bot
 from bots.status import BotStatus
 from core.locks import LockIsTaken, advisory_lock, advisory_lock_within
 from core.prepared import Prepared
-from pool.assign import assign_bot_to_slot
-from pool.capacity import current_pause, has_opening, may_grow, read_pool
+from pool.assign import BotIsNotWaiting, assign_bot_to_slot
+from pool.capacity import current_pause, has_opening, read_pool
 from pool.lock_names import DRAIN_QUEUE, GROW_POOL
 from pool.sharing.turns import first_in_line, waiting
 from pool.sizes import fit_if_too_large
@@ -48,8 +48,16 @@ def drain(platform: str) -> list[Slot]:
 
 
 def drain_all() -> list[Slot]:
+    """Drain all queues. One that cannot be drained, because of a deadlock for one, holds up no
+    other."""
+    given: list[Slot] = []
     waiting = QueueEntry.objects.order_by("platform").values_list("platform", flat=True).distinct()
-    return [slot for platform in list(waiting) for slot in drain(platform)]
+    for platform in list(waiting):
+        try:
+            given += drain(platform)
+        except (DatabaseError, BotIsNotWaiting):
+            logger.exception("[Queue] The queue of %s could not be drained", platform)
+    return given
 
 
 def drain_after_commit(platform: str, *, if_any_served: Callable[[], None] | None = None) -> None:
@@ -78,11 +86,10 @@ def _serve_some(platform: str) -> list[Slot]:
     batch: list[Slot] = []
     with transaction.atomic():
         advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))
-        pool = read_pool(platform)
-        fit_if_too_large(pool)
-        if may_grow(platform, pool):
-            # Before any slot: a request that may grow the pool waits for locked idle slots.
-            advisory_lock(GROW_POOL.format(platform=platform))
+        # Before any slot: a request that may grow the pool waits for locked idle slots. Even if the
+        # pool is full now: room may appear while slots are given out.
+        advisory_lock(GROW_POOL.format(platform=platform))
+        fit_if_too_large(read_pool(platform))
         if current_pause(platform) is None:
             while len(batch) < BATCH and (slot := _serve_next(platform)):
                 batch.append(slot)
@@ -97,11 +104,12 @@ def _serve_next(platform: str) -> Slot | None:
 def _lock_head(platform: str) -> Bot | None:
     """Lock the first bot in line, and with it its queue entry.
 
-    A waiter that another transaction is cancelling or moving is skipped.
+    A waiter that another transaction is cancelling or moving is skipped, and so is one that holds a
+    slot: its rows contradict each other, and its deadline ends it.
     """
-    bots = Bot.objects.select_for_update(skip_locked=True, no_key=True)
+    bots = Bot.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
     for bot_id in first_in_line(platform, FRONT):
-        bot = bots.filter(pk=bot_id, status=BotStatus.QUEUED).first()
+        bot = bots.filter(pk=bot_id, status=BotStatus.QUEUED, slot=None).first()
         if bot is not None:
             return bot
     return None

@@ -27,7 +27,7 @@ from bots.status import TERMINAL, BotStatus, FailureCause
 from pool.drain import drain_after_commit
 from pool.failures.logs import want_logs
 from pool.failures.quarantine import quarantine_if_failing
-from pool.line import leave_line, queue_bot
+from pool.line import leave_line, queue_bot, shorten_wait
 from slots.history import log_release
 from slots.models import Slot
 from slots.moves import SlotMove, move_slot
@@ -131,7 +131,8 @@ def _place_again(bot: Bot, error: str, *, actor: str) -> bool:
 
 def place_elsewhere(slot: Slot, reason: str, *, actor: str, was_started: bool) -> bool:
     """Take the bot of a slot that is deploying back to its place in line, because its server is
-    out of service. That is not the bot's fault: it does not count as one of its placements.
+    out of service. That is not the bot's fault: it does not count as one of its placements. It is
+    no reason to start it hours later, either.
 
     If its start was sent, the slot waits in `error`: a container may still come up there. It is of
     an epoch that is over, so it is told to leave before it joins the meeting.
@@ -143,6 +144,7 @@ def place_elsewhere(slot: Slot, reason: str, *, actor: str, was_started: bool) -
         if not queue_bot(bot, reason=f"Placed again: {reason}", actor=actor):
             raise _SlotMovedOn
         Bot.objects.filter(pk=bot.pk).update(placements=F("placements") - 1)
+        shorten_wait(bot, until=bot.created_at + bot.queue_timeout + settings.DEPLOY_TIMEOUT)
         want_logs(slot, cause=cause)
         _move(slot, SlotMove(to=to, reason=reason, actor=actor, cause=cause), only_as_read=True)
     return result.done

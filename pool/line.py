@@ -3,6 +3,8 @@
 A bot's row lock also covers its queue entry: lock the bot before you change its entry.
 """
 
+from datetime import datetime
+
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -38,6 +40,10 @@ def join_line(bot: Bot) -> None:
         timeout_at=Now() + bot.queue_timeout,
     )
     drain_after_commit(bot.platform, if_any_served=bot.refresh_from_db)
+
+
+def shorten_wait(bot: Bot, *, until: datetime) -> None:
+    QueueEntry.objects.filter(bot=bot, timeout_at__gt=until).update(timeout_at=until)
 
 
 def leave_line(bot: Bot) -> None:

@@ -163,8 +163,8 @@ class Coolify:
         answer = self._read("applications", "/applications", observing=observing)
         return parse_list(answer.data, Application.parse, what="applications")
 
-    def application(self, uuid: str) -> Application:
-        answer = self._read("application", application_path(uuid))
+    def application(self, uuid: str, *, timeout: float | None = None) -> Application:
+        answer = self._read("application", application_path(uuid), timeout=timeout)
         return parse_object(answer.data, Application.parse, what="an application")
 
     def create_application(

@@ -262,7 +262,8 @@ def wait_for_deployment(context: SlotContext, deployment: Deployment) -> timedel
         again = _judge(context, deployment, verdict, reason)
     except CoolifyError as error:
         logger.info("[Pool] %s could not be judged: %s", deployment, error)
-        again = timedelta(seconds=error.retry_after or 5.0)
+        pause = timedelta(seconds=error.retry_after or 5.0)
+        again = min(pause, max(_time_left(deployment), timedelta(seconds=1)))
     if again != AT_ONCE and _is_late(deployment):
         # Coolify was asked, and its answer decides nothing.
         return _judge(context, deployment, Verdict.TIMED_OUT, f"It took too long: {reason}")

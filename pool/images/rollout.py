@@ -261,7 +261,11 @@ def _use_it_in_line(platform: str, image: str, **where: str) -> None:
     waiting = Deployment.objects.filter(
         status__in=WAITING, pulling=False, slot__platform=platform, **where
     )
-    waiting.exclude(image=image).update(
+    others = waiting.exclude(image=image)
+    # Locked in the order in which build places are given.
+    in_order = others.order_by("turn", "id").select_for_update(of=("self",), no_key=True)
+    ids = list(in_order.values_list("pk", flat=True))
+    Deployment.objects.filter(pk__in=ids).update(
         image=image,
         status=DeploymentStatus.WAITING_FOR_IMAGE,
         status_since=Now(),

@@ -4,6 +4,7 @@ A status in Coolify may be a minute old, so what it shows has to last; a heartbe
 repair asks Coolify once more inside the slot's lease.
 """
 
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
@@ -35,20 +36,22 @@ KINDS = (
     FindingKind.DESCRIPTION_DIFFERS,
 )
 TIMES = 2
-# Each missing application costs a call; the others wait for the next pass.
-MOST_QUESTIONS = 10
+# Each missing application costs a call, and its answer may take long; the others wait for the next
+# pass. In seconds.
+MOST_QUESTIONS, LONGEST_QUESTIONS = 10, 15.0
 
 
 def wrong_containers(
     snapshot: Snapshot, coolify: Coolify, *, hearing_since: datetime | None
 ) -> Iterator[Candidate]:
-    questions = 0
+    questions, end = 0, time.monotonic() + LONGEST_QUESTIONS
     for slot in Slot.objects.select_related("assigned_bot").order_by("platform", "number"):
         application = snapshot.applications.get(slot.coolify_uuid)
         if _is_in_doubt(slot, snapshot):
             yield from _doubtful_application(slot, coolify)
             continue
-        if slot.coolify_uuid and application is None and questions < MOST_QUESTIONS:
+        may_ask = questions < MOST_QUESTIONS and time.monotonic() < end
+        if slot.coolify_uuid and application is None and may_ask:
             questions += 1
             yield from _missing_application(slot, coolify, hearing_since=hearing_since)
         elif application is not None:

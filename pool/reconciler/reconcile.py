@@ -189,9 +189,10 @@ def _do(repair: Repair, line: Line) -> None:
 
 
 def _due_repairs(lines: list[Line]) -> Iterator[tuple[Line, Repair]]:
-    """What is due and not held back. Repairs that cost a slot come in small numbers."""
+    """What is due and not held back, first what was not tried in vain before. Repairs that cost a
+    slot come in small numbers."""
     so_far: Counter[tuple[FindingKind, str]] = Counter()
-    for line in lines:
+    for line in sorted(lines, key=lambda line: bool(line.found.finding.outcome)):
         candidate = line.found.candidate
         if candidate.repair is None or not line.found.is_due or _waits_for_operator(line.found):
             continue

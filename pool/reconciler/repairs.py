@@ -30,6 +30,9 @@ from slots.models import Slot
 
 logger = logging.getLogger(__name__)
 
+# Seconds. Repairs come one after the other, so one that is not answered delays all behind it.
+PATIENCE = 5.0
+
 
 class NothingToDo(Exception):
     """Inside the lease, the slot is no longer as the check saw it."""
@@ -116,7 +119,7 @@ def failure(reason: str, cause: FailureCause) -> Outcome:
 def read_application(slot: Slot, coolify: Coolify, *, sure: bool = False) -> Application | None:
     """None is positive evidence: Coolify itself says that there is none, and is believed."""
     try:
-        return coolify.application(slot.coolify_uuid)
+        return coolify.application(slot.coolify_uuid, timeout=PATIENCE)
     except NotFound as error:
         if error.thing != "application":
             raise

@@ -8,8 +8,8 @@ import pytest
 
 from api.keys import create_api_key
 from api.webhooks import sending
-from api.webhooks.deliveries import deliver_webhooks
-from bots.models import Bot
+from api.webhooks.deliveries import _claim_due, deliver_webhooks, note_events
+from bots.models import Bot, WebhookEndpoint
 from bots.moves import Outcome
 from bots.status import BotStatus
 from pool.lifecycle import end_bot
@@ -86,3 +86,15 @@ def test_600_events_to_a_dead_host_do_not_delay_another_client(full_pool, settin
         deliver_webhooks()
     assert sorted(healthy.statuses) == ["CANCELLED", "PENDING", "QUEUED"]
     assert max(healthy.got.tries_before) <= 16
+
+
+def test_an_endpoint_that_failed_gets_one_call_until_it_answers(full_pool, settings):
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    api = Api(create_api_key(name="unlucky", webhook_url="http://127.0.0.1:9/"))
+    for _ in range(3):
+        three_events(api)
+    note_events()
+    WebhookEndpoint.objects.update(failures=1)
+    claimed = _claim_due([])
+    assert len(claimed) == 1
+    assert _claim_due(claimed) == []

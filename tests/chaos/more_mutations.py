@@ -5,6 +5,7 @@ from tests.chaos.mutation import one
 _STOP = "tests/pool/controller/test_stop.py"
 _LYING_STOPS = "tests/pool/controller/test_lying_stops.py"
 _BREAKER = "tests/pool/reconciler/test_breaker.py"
+_SLOW = "tests/pool/reconciler/test_slow_answers.py"
 _ORDERS = "tests/pool/servers/test_orders.py"
 _FAILING = "tests/pool/failures/test_failing_slots.py"
 _TURNS = "tests/pool/test_turns.py"
@@ -108,6 +109,38 @@ MORE = (
         "Refusal.objects.filter(pk=refusal.pk)",
         "tests/coolify/budget/test_access.py::test_of_two_calls_that_find_a_try_due_one_is_sent",
     ),
+    # --- Answers that do not come --------------------------------------------------------------
+    one(
+        "a repair that was tried in vain goes last",
+        "pool/reconciler/reconcile.py",
+        "sorted(lines, key=lambda line: bool(line.found.finding.outcome))",
+        "lines",
+        f"{_SLOW}::test_a_repair_that_coolify_does_not_answer_leaves_time_for_the_next",
+    ),
+    one(
+        "questions about missing applications have a limited time",
+        "pool/reconciler/container_checks.py",
+        "questions < MOST_QUESTIONS and time.monotonic() < end",
+        "questions < MOST_QUESTIONS",
+        f"{_SLOW}::test_questions_about_missing_applications_leave_time_for_repairs",
+    ),
+    one(
+        "a pause of Coolify does not put off the deadline of a deployment",
+        "pool/controller/start.py",
+        "        again = min(pause, max(_time_left(deployment), timedelta(seconds=1)))\n",
+        "        again = pause\n",
+        "tests/pool/controller/test_attacks.py::"
+        "test_a_long_pause_of_coolify_does_not_put_off_the_deadline_of_a_deployment",
+    ),
+    one(
+        "a bot is not moved between servers for ever",
+        "pool/lifecycle.py",
+        "        shorten_wait(bot, until=bot.created_at + bot.queue_timeout + "
+        "settings.DEPLOY_TIMEOUT)\n",
+        "",
+        "tests/pool/servers/test_lost_servers.py::"
+        "test_a_server_that_comes_and_goes_does_not_keep_a_bot_waiting_for_ever",
+    ),
     # --- Servers -------------------------------------------------------------------------------
     one(
         "operators order servers one after the other",
@@ -156,9 +189,17 @@ MORE = (
     one(
         "an endpoint has few calls in flight",
         "api/webhooks/deliveries.py",
-        "places = min(places, failing_room, 1 - busy[endpoint.pk])",
+        "places = min(room, PER_ENDPOINT - busy[endpoint.pk])",
         "places = room",
         "tests/api/test_webhook_isolation.py::"
         "test_600_events_to_a_dead_host_do_not_delay_another_client",
+    ),
+    one(
+        "an endpoint that failed gets one call until it answers",
+        "api/webhooks/deliveries.py",
+        "places = min(places, failing_room, 1 - busy[endpoint.pk])",
+        "places = min(places, failing_room)",
+        "tests/api/test_webhook_isolation.py::"
+        "test_an_endpoint_that_failed_gets_one_call_until_it_answers",
     ),
 )

@@ -498,13 +498,32 @@ MUTATIONS = (
         "tests/pool/controller/test_advance.py::"
         "test_an_observation_leaves_rows_alone_that_have_not_changed",
     ),
-    _one(
+    Mutation(
         "one drain of a queue at a time",
+        (
+            Edit(
+                "pool/drain.py",
+                "        advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))\n",
+                "",
+            ),
+            Edit(
+                "pool/drain.py",
+                "        advisory_lock(GROW_POOL.format(platform=platform))\n",
+                "",
+            ),
+        ),
+        (
+            "tests/pool/test_drain_races.py::"
+            "test_two_drains_at_once_give_the_only_slot_to_the_first_in_line",
+        ),
+    ),
+    _one(
+        "a drain locks the growth of its pool before any slot",
         "pool/drain.py",
-        "        advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))\n",
+        "        advisory_lock(GROW_POOL.format(platform=platform))\n",
         "",
         "tests/pool/test_drain_races.py::"
-        "test_two_drains_at_once_give_the_only_slot_to_the_first_in_line",
+        "test_a_drain_and_an_urgent_newcomer_that_grow_the_pool_do_not_deadlock",
     ),
     _one(
         "a newcomer checks the queue again once it has a slot",

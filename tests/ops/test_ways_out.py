@@ -17,6 +17,7 @@ from pool.images.overview import ImageState
 from servers.health import ServerState
 from slots.deployment import ACTIVE, DeploymentStatus
 from slots.images import OPEN, PrepullStatus
+from slots.logs import LogStatus
 from slots.status import MOVES as SLOT_MOVES
 from slots.status import SlotStatus
 
@@ -34,13 +35,14 @@ NAMED = {
     "image of a platform": set(ImageState.values),
     "pre-pull": set(PrepullStatus.values),
     "notification": set(Message.Status.values),
+    "log of a failure": set(LogStatus.values),
 }
 # States that are a matter of several fields.
 OTHERS = {
-    "slot": {"cordoned", "beyond the size"},
+    "slot": {"cordoned", "quarantined", "beyond the size"},
     "lease": {"free", "held", "waited for in vain"},
     "platform": {"paused"},
-    "image": {"cold", "pulling", "warm"},
+    "image": {"cold", "doubted", "pulling", "warm"},
     "calls": {"refused access"},
     "webhook endpoint": {"enabled", "failing", "disabled"},
     "notification channel": {"working", "failing", "disabled"},
@@ -105,6 +107,7 @@ def test_exactly_the_ended_ones_are_final():
     over |= {("deployment", each.value) for each in DeploymentStatus if each not in ACTIVE}
     over |= {("pre-pull", each.value) for each in PrepullStatus if each not in OPEN}
     over |= {("notification", each) for each in (Message.Status.SENT, Message.Status.FAILED)}
+    over |= {("log of a failure", each.value) for each in (LogStatus.KEPT, LogStatus.NOT_KEPT)}
     assert {row.key for row in rows() if row.by_itself == FINAL} == over
 
 

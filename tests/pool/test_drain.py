@@ -2,7 +2,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from bots.moves import Outcome
@@ -179,3 +179,35 @@ def test_a_drain_reads_the_front_of_the_line_however_long_it_is(settings, analyz
     front = waiting(MEET).values_list("bot_id", flat=True)[: drain_module.FRONT]
     assert rows_read(front) <= drain_module.FRONT
     assert rows_read(waiting(MEET)[:1]) <= 1
+
+
+def test_a_waiter_that_holds_a_slot_holds_up_no_other(settings):
+    """Its rows contradict each other: it is left to its deadline."""
+    pool_of(settings, 0)
+    wrong, waiter = ask(), ask()
+    elsewhere = ask(Platform.ZOOM)
+    slot = SlotFactory(status="deploying", assigned_bot=wrong)
+    SlotFactory()
+    SlotFactory(platform=Platform.ZOOM)
+    pool_of(settings, 2)
+    drain_all()
+    assert statuses(wrong, waiter, elsewhere) == ["QUEUED", "DEPLOYING", "DEPLOYING"]
+    assert get_slot_for_bot(wrong) == slot
+
+
+def test_a_platform_whose_drain_fails_holds_up_no_other(settings, monkeypatch, caplog):
+    pool_of(settings, 0)
+    ask(MEET)
+    elsewhere = ask(Platform.ZOOM)
+    pool_of(settings, 1)
+    serve = drain_module._serve_some
+
+    def fail(platform):
+        if platform == MEET:
+            raise OperationalError("deadlock detected")
+        return serve(platform)
+
+    monkeypatch.setattr(drain_module, "_serve_some", fail)
+    drain_all()
+    assert status_of(elsewhere) == "DEPLOYING"
+    assert "google-meet" in caplog.text

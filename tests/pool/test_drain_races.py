@@ -15,6 +15,8 @@ from pool.lifecycle import confirm_slot_stopped, end_bot, release_bot_from_slot
 from pool.sweep import sweep_queue
 from queues.models import QueueEntry
 from slots.models import Slot
+from slots.moves import SlotMove, move_slot
+from slots.status import SlotStatus
 from tests.concurrency import at_once
 from tests.factories import SlotFactory
 from tests.invariants import broken_rules
@@ -54,8 +56,9 @@ def test_two_drains_at_once_give_the_only_slot_to_the_first_in_line(settings, mo
     assert statuses(first, second) == ["DEPLOYING", "QUEUED"]
 
 
-def test_without_the_lock_the_second_in_line_gets_it(settings, monkeypatch):
+def test_without_the_locks_the_second_in_line_gets_it(settings, monkeypatch):
     monkeypatch.setattr(drain_module, "advisory_lock_within", lambda patience, name: None)
+    monkeypatch.setattr(drain_module, "advisory_lock", lambda name: None)
     pool_of(settings, 0)
     first, second = ask(), ask()
     SlotFactory()
@@ -138,6 +141,38 @@ def test_many_drains_at_once_serve_each_once_and_in_order(settings):
     at_once([lambda: drain(MEET)] * 8)
     assert sorted(waiting) == sorted(in_order)
     assert served_in_order() == in_order[:45]
+
+
+def test_a_drain_and_an_urgent_newcomer_that_grow_the_pool_do_not_deadlock(settings, monkeypatch):
+    """While a drain holds the only idle slot, room for one more appears, which both want."""
+    pool_of(settings, 0)
+    waiters = [ask(), ask()]
+    SlotFactory()
+    stopping = SlotFactory(status="stopping", previous_status="busy", coolify_uuid="")
+    pool_of(settings, 2)
+    has_a_slot, newcomer_waits = threading.Event(), threading.Event()
+    serve_next = drain_module._serve_next
+
+    def held_up(platform):
+        served = serve_next(platform)
+        if not has_a_slot.is_set():
+            has_a_slot.set()
+            assert newcomer_waits.wait(60)
+        return served
+
+    def make_room_and_come():
+        assert has_a_slot.wait(60)
+        assert move_slot(stopping, SlotMove(to=SlotStatus.IDLE, reason="Gone", actor="test"))
+        # Time enough for the newcomer to wait for what the drain holds.
+        threading.Timer(0.7, newcomer_waits.set).start()
+        return ask(priority=0)
+
+    monkeypatch.setattr(drain_module, "_serve_next", held_up)
+    given, newcomer = at_once([lambda: drain(MEET), make_room_and_come])
+    assert not isinstance(given, Exception), given
+    assert not isinstance(newcomer, Exception), newcomer
+    assert status_of(waiters[0]) == "DEPLOYING"
+    assert sorted(statuses(waiters[1], newcomer)) == ["DEPLOYING", "QUEUED"]
 
 
 def storm(seed):

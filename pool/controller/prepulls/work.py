@@ -21,7 +21,8 @@ def look_after_images() -> None:
     advance_rollouts()
     end_late_ones()
     give_turns()
-    for prepull in _due(Prepull.objects.filter(status__in=UNDER_WAY)):
+    under_way = Prepull.objects.filter(status__in=UNDER_WAY)
+    for prepull in _due(under_way) | under_way.filter(deadline__lte=Now()):
         advance_prepull(prepull, coolify)
     _tidy_up(coolify)
     advance_rollouts()

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus
-from coolify.client.errors import CoolifyError, NotFound, Unavailable
+from coolify.client.errors import CoolifyError, NotFound, RateLimited, Unavailable
 from coolify.client.resources import Application, ApplicationStatus
 from coolify.client.resources import Deployment as CoolifyDeployment
 from core.clock import database_now
@@ -105,6 +105,14 @@ RUNNING = {"container_status": "RUNNING", "application_state": "running"}
 
 
 # --- Deadlines ----------------------------------------------------------------------------------
+
+
+def test_a_long_pause_of_coolify_does_not_put_off_the_deadline_of_a_deployment(coolify):
+    coolify.answers["deployment"] = RateLimited("429", retry_after=3600.0)
+    slot = under_way(deadline=Now() + timedelta(minutes=1))
+    observed(**EXITED)
+    again = advance_one(slot)
+    assert again is not None and again <= timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(

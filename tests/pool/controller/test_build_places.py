@@ -1,15 +1,19 @@
 """How many starts are sent to a server at once."""
 
+import threading
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 from django.db.models.functions import Now
 
 from coolify.client.resources import Server
 from pool.controller import places
 from pool.controller.places import give_places, take_turn
+from pool.images.rollout import _use_it_in_line
 from servers.reports import remember_servers
 from slots.deployment import Deployment
+from tests.concurrency import at_once
 from tests.factories import DeploymentFactory
 
 pytestmark = pytest.mark.django_db
@@ -119,3 +123,32 @@ def test_a_turn_that_is_taken_wakes_no_slot_that_is_awake(woken):
     (only,) = waiting(1)
     take_turn(only)
     assert woken == set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_places_and_a_restored_image_do_not_deadlock(monkeypatch):
+    """Both change the same starts, and each has one that the other waits for."""
+    late, early = waiting(2)
+    Deployment.objects.filter(pk=late.pk).update(turn=Now() + timedelta(hours=1))
+    has_one, other_waits = threading.Event(), threading.Event()
+    give_place = places._give_place
+
+    def held_up(deployment):
+        given = give_place(deployment)
+        if not has_one.is_set():
+            has_one.set()
+            assert other_waits.wait(60)
+        return given
+
+    def use_another_image():
+        assert has_one.wait(60)
+        # Time enough for it to wait for what the other one holds.
+        threading.Timer(0.7, other_waits.set).start()
+        with transaction.atomic():
+            _use_it_in_line("google-meet", "bot:2")
+
+    monkeypatch.setattr(places, "_give_place", held_up)
+    given, used = at_once([give_places, use_another_image])
+    assert not isinstance(given, Exception), given
+    assert not isinstance(used, Exception), used
+    assert set(given) == {early.slot_id, late.slot_id}

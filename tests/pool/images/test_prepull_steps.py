@@ -236,3 +236,14 @@ def test_an_application_that_cannot_be_deleted_is_left_to_the_reconciler(coolify
     Prepull.objects.update(ended_at=Now() - timedelta(hours=2))
     assert passes().coolify_uuid == ""
     assert names_of_prepulls() == set()
+
+
+def test_a_long_pause_of_coolify_does_not_put_off_its_deadline(coolify, prepull):
+    """Bots wait for as long as it counts as a pull."""
+    passes(2)
+    coolify.fails["deployment"] = Unavailable("503", retry_after=3600.0)
+    assert passes().status == "pulling"
+    Prepull.objects.update(deadline=Now())
+    look_after_images()
+    after = Prepull.objects.get()
+    assert (after.status, after.pulling) == ("failed", False)

@@ -179,7 +179,7 @@ def test_evidence_against_a_container_outlasts_what_an_outage_of_ours_explains(s
 
 
 class NoSuchApplication:
-    def application(self, uuid):
+    def application(self, uuid, *, timeout=None):
         raise NotFound("No such application.", thing="application")
 
     def applications(self):
@@ -274,7 +274,7 @@ def test_nothing_at_that_address_is_no_answer(settings):
 class ShowsItExited:
     """A Coolify that shows every application of ours as exited."""
 
-    def application(self, uuid):
+    def application(self, uuid, *, timeout=None):
         return Application(uuid=uuid, name="a", status=ApplicationStatus.parse("exited:unhealthy"))
 
 

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.status import BotStatus
@@ -13,6 +14,7 @@ from pool.controller.observe import observe
 from pool.controller.servers import look_after_servers
 from pool.lifecycle import mark_slot_running
 from pool.servers.starts import leave_lost_server
+from pool.sweep import sweep_queue
 from servers.models import Server
 from slots.models import Deployment, Slot
 from tests.factories import DeploymentFactory, SlotFactory
@@ -121,6 +123,19 @@ def test_a_start_that_was_sent_moves_only_after_a_while(settings):
     assert leave_lost_server(slot, recently, actor="test") == timedelta()
     slot.refresh_from_db()
     assert slot.status == "error"  # a container may still come up there
+
+
+def test_a_server_that_comes_and_goes_does_not_keep_a_bot_waiting_for_ever(settings):
+    """Each move is not the bot's fault. All the same, its meeting is long over at some point."""
+    settings.SERVER_LOST_AFTER = timedelta()
+    slot = starting(status="in_progress", start_asked_at="2026-01-01T00:00Z")
+    asked_at = Now() - timedelta(hours=5)
+    Bot.objects.update(created_at=asked_at, queued_at=asked_at)
+    deployment = lost(slot, state="unreachable", unreachable_since=slot.created_at)
+    assert leave_lost_server(slot, deployment, actor="test") == timedelta()
+    sweep_queue()
+    bot = Bot.objects.get()
+    assert (bot.status, bot.failure_cause) == ("FAILED", "queue_timeout")
 
 
 def test_a_bot_that_calls_at_the_last_moment_stays(settings):
