@@ -337,7 +337,7 @@ def test_a_queued_bot_says_its_place_and_when_it_gives_up(operator, settings):
     page.get_by_role("link", name=f"#{bot.pk}").click()
     why = page.locator(".why")
     expect(why).to_contain_text("1st in the Google Meet queue")
-    expect(why).to_contain_text("it gives up in 4 min")
+    expect(why).to_contain_text("the bot gives up in 4 min")
 
 
 def test_the_failing_slot_is_found_and_taken_out(operator):
