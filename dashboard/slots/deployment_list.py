@@ -82,6 +82,9 @@ def _matching(request: HttpRequest) -> Any:
         deployments = deployments.filter(slot__platform=request.GET["platform"])
     if request.GET.get("status"):
         deployments = deployments.filter(status=request.GET["status"])
+    if request.GET.get("slot"):
+        # By the index of the slot's id; a search for its name reads the whole table.
+        deployments = deployments.filter(slot__name=request.GET["slot"])
     words = request.GET.get("q", "").strip()
     if words:
         found = Q(slot_name__icontains=words) | Q(deployment_uuid=words) | Q(image__icontains=words)

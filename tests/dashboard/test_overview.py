@@ -7,7 +7,7 @@ from pool.steering import pause_platform, set_pool_size
 from servers.models import Server
 from slots.models import SlotTransition
 from tests.dashboard.populated import ask, run
-from tests.factories import SlotFactory
+from tests.factories import DeploymentFactory, SlotFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -49,5 +49,15 @@ def test_a_slots_page_shows_its_newest_changes_and_links_to_the_rest(viewer):
     page = viewer.get(f"/slots/{slot.name}/").text
     assert "Change 19." in page
     assert "Change 2." not in page
-    assert f'href="/activity/?q={slot.name}"' in page
-    assert "Change 2." in viewer.get(f"/activity/?q={slot.name}").text
+    assert f'href="/activity/?slot={slot.name}"' in page
+    assert "Change 2." in viewer.get(f"/activity/?slot={slot.name}").text
+
+
+def test_lists_can_be_of_one_slot(viewer):
+    mine, other = DeploymentFactory(), DeploymentFactory()
+    page = viewer.get(f"/deployments/?slot={mine.slot_name}").text
+    assert f'href="/bots/{mine.bot_id}/"' in page
+    assert f'href="/bots/{other.bot_id}/"' not in page
+    assert f'Only those of <a href="/slots/{mine.slot_name}/">' in page
+    assert viewer.get("/deployments/?slot=none/such").status_code == 200
+    assert viewer.get("/activity/?slot=none/such").status_code == 200
