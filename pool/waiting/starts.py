@@ -86,7 +86,9 @@ def _same_line() -> QuerySet[Deployment]:
     """Those that wait for the same image on the same server, or for a build place there."""
     same = {"status": OuterRef("status"), "server_uuid": OuterRef("server_uuid")}
     needs_image = Q(status=DeploymentStatus.WAITING_FOR_IMAGE)
-    return Deployment.objects.filter(~needs_image | Q(image=OuterRef("image")), **same)
+    # They are active like the one that asks: saying so lets the index of active ones be used.
+    active = Deployment.objects.filter(status__in=ACTIVE)
+    return active.filter(~needs_image | Q(image=OuterRef("image")), **same)
 
 
 def _pulls() -> QuerySet[Deployment, int]:
