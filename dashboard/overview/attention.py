@@ -162,13 +162,16 @@ def _with_help(card: Card, *, code: AttentionCode, words: str) -> Attention:
             does=_action("retry", all="slots", status="error", **filters),
         )
     return entry(
-        next_step=f"All {card.maximum} slots are in use: make the pool larger if the servers "
-        "have room.",
+        next_step=f"{_full(card.maximum)}: make the pool larger if the servers have room.",
         link=queue,
         button="Change size",
         does=_action("resize", item=platform, size=str(card.maximum)),
         needs_administrator=True,
     )
+
+
+def _full(maximum: int) -> str:
+    return f"All {maximum} slots are in use" if maximum else "The pool may have no slot"
 
 
 def _slots(number: int) -> str:

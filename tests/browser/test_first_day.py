@@ -158,6 +158,18 @@ def test_a_slots_page_is_short_on_a_phone(operator):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
+def test_the_queue_is_short_on_a_phone(operator, settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 0)
+    for _ in range(10):
+        ask()
+    operator.page.set_viewport_size({"width": 390, "height": 844})
+    page = operator.visit("/queue/?platform=google-meet")
+    waiters = page.locator("[id^=waiter-]")
+    expect(waiters).to_have_count(10)
+    assert max(waiter.bounding_box()["height"] for waiter in waiters.all()) < 200
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 # --- Bots ---------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,12 @@ def test_a_full_pool_can_be_made_larger():
     ]
 
 
+def test_a_pool_without_slots_has_none_in_use(settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform, 0)
+    (_, next_step), *_ = advice()
+    assert next_step == "The pool may have no slot: make the pool larger if the servers have room."
+
+
 def test_cordoned_slots_come_before_a_larger_pool():
     two_slots(cordoned=True)
     assert advice() == [
