@@ -145,7 +145,7 @@ A_BOT: dict[str, Any] = {
     "endedAt": None,
     "waitingFor": {
         "code": "slot",
-        "message": "2nd in the Google Meet queue; it gives up at 2026-11-16T09:35:00Z.",
+        "message": "2nd in the Google Meet queue; the bot gives up at 2026-11-16T09:35:00Z.",
         "position": 2,
         "expectedAt": "2026-11-16T09:31:00Z",
     },

@@ -44,15 +44,20 @@ def _find_to_cancel(given: QueryDict) -> list[Target]:
     return [
         bot_target(
             bot,
-            effect="Leaves the queue" if bot.status == BotStatus.QUEUED else _leaves(bot),
+            effect=_ends(bot),
             why_not=f"it has ended ({_status(bot)})" if bot.is_terminal else "",
         )
         for bot in chosen_bots(given)
     ]
 
 
-def _leaves(bot: Bot) -> str:
-    return f"Leaves its meeting; {bot.slot_name or 'its slot'} stops and becomes idle"
+def _ends(bot: Bot) -> str:
+    if bot.status == BotStatus.QUEUED:
+        return "Leaves the queue"
+    if bot.status == BotStatus.PENDING:
+        return "Gets no slot"
+    ends = "Its start ends" if bot.status == BotStatus.DEPLOYING else "Leaves its meeting"
+    return f"{ends}; {bot.slot_name or 'its slot'} stops and becomes idle"
 
 
 def _status(bot: Bot) -> str:

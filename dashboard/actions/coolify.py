@@ -38,9 +38,9 @@ def _circuit(budget: BudgetReport) -> Target:
     return Target(
         key=CIRCUIT,
         seen=until.isoformat() if until else "",
-        name="the open circuit",
+        name="Coolify",
         link="/activity/?show=parts",
-        effect="The next call checks now whether Coolify answers. If it does, all calls go on",
+        effect="The next call shows whether Coolify answers. If it does, all calls go on",
         why_not="Coolify answers: the circuit is closed" if is_closed else "",
     )
 
@@ -84,6 +84,17 @@ COOLIFY_ACTIONS = (
         do=_try_again,
         back="overview",
         noun="refusal",
+        thing="Calls to Coolify: ",
+    ),
+    Action(
+        name="try-coolify",
+        title="Try now",
+        heading="Try {} now",
+        permission=OPERATE,
+        find=_find,
+        do=_lift,
+        back="overview",
+        noun="call",
         thing="Calls to Coolify: ",
     ),
     Action(

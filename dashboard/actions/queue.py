@@ -25,8 +25,12 @@ LARGEST_POOL = 10_000
 
 
 class PriorityForm(ReasonForm):
+    field_order = ("priority", "reason")
     priority = forms.IntegerField(
-        min_value=0, max_value=HIGHEST_PRIORITY_NUMBER, help_text="Lower numbers go first."
+        min_value=0,
+        max_value=HIGHEST_PRIORITY_NUMBER,
+        widget=forms.NumberInput(attrs={"autofocus": True}),
+        help_text="Lower numbers go first.",
     )
 
 
@@ -35,12 +39,18 @@ class PauseForm(ReasonForm):
         required=False,
         min_value=1,
         max_value=10_080,
-        help_text="Leave empty to pause until resumed.",
+        help_text="Leave empty if it lasts until you resume.",
     )
 
 
 class SizeForm(ReasonForm):
-    size = forms.IntegerField(label="Maximum slots", min_value=0, max_value=LARGEST_POOL)
+    field_order = ("size", "reason")
+    size = forms.IntegerField(
+        label="Maximum slots",
+        min_value=0,
+        max_value=LARGEST_POOL,
+        widget=forms.NumberInput(attrs={"autofocus": True}),
+    )
 
 
 # --- One waiting bot ---------------------------------------------------------------------------
@@ -166,7 +176,7 @@ def _find_to_resize(given: QueryDict) -> list[Target]:
             each,
             effect=f"Maximum now: {pool_size(each, pools.get(each))}. Slots in the pool: "
             f"{slots.get(each, 0)}. A larger pool grows as bots arrive. In a smaller pool, slots "
-            "beyond the maximum are cordoned, idle ones first. No meeting is cut short",
+            "beyond the maximum get no bots, idle ones first. No meeting is cut short",
         )
         for each in _platforms(given)
     ]
@@ -245,6 +255,18 @@ QUEUE_ACTIONS = (
         find=_find_to_pause,
         do=_pause,
         back="queue",
+        noun="platform",
+        form=PauseForm,
+        is_dangerous=True,
+    ),
+    Action(
+        name="drain",
+        title="Drain",
+        heading="Drain {}",
+        permission=OPERATE,
+        find=_find_to_pause,
+        do=_pause,
+        back="maintenance",
         noun="platform",
         form=PauseForm,
         is_dangerous=True,

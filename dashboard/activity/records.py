@@ -31,6 +31,8 @@ class Records:
             rows = rows.filter(**{self.status_field: given["status"]})
         if self.has_field("actor") and given.get("actor"):
             rows = rows.filter(actor=given["actor"])
+        if self.has_field("slot") and given.get("slot"):
+            rows = rows.filter(slot__name=given["slot"])  # by the index of the slot's id
         words = given.get("q", "").strip()
         return rows.filter(self._search(words)) if words else rows
 

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from bots.models import Bot
 from bots.status import TERMINAL, WAITING, BotStatus
 from core.permissions import VIEW
-from dashboard.bots.filters import CHOICES, bots_that_match
+from dashboard.bots.filters import CHOICES, bots_that_match, ranges_of
 from dashboard.lists.csv_export import MOST_EXPORTED, csv_file, wants_csv
 from dashboard.live import estimates, live_page, version_of
 from dashboard.paging import older
@@ -58,7 +58,9 @@ def _page(request: HttpRequest, matching: QuerySet[Bot]) -> HttpResponse:
 
 def _is_settled(given: QueryDict, statuses: set[str]) -> bool:
     """Bots that have ended do not change, and none is added to an older page or to one number."""
-    none_is_added = "before" in given or given.get("q", "").startswith("#")
+    numbers = ranges_of(given.get("q", ""))
+    is_one_number = len(numbers) == 1 and numbers[0][0] == numbers[0][1]
+    none_is_added = "before" in given or is_one_number
     return none_is_added and bool(statuses) and statuses <= set(TERMINAL)
 
 

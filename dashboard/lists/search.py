@@ -1,6 +1,7 @@
 """One search over everything: a bot number, slot name, meeting, correlation id or Coolify uuid."""
 
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -10,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from bots.models import Bot
 from core.permissions import VIEW
-from dashboard.bots.filters import bots_that_match
+from dashboard.bots.filters import bots_that_match, ranges_of
 from dashboard.permissions import needs
 from dashboard.slots.filters import slots_that_match
 from slots.deployment import Deployment
@@ -41,10 +42,12 @@ def search(request: HttpRequest) -> HttpResponse:
 
 
 def _exact(words: str) -> str:
-    """The page of the only thing that these words name; empty if they name none or several."""
-    number = words.removeprefix("#")
-    if number.isascii() and number.isdigit() and len(number) < 10:
-        return _page_of_bot(Bot.objects.filter(pk=int(number)))
+    """The page of what these words name, also of several bots; empty if that is unclear."""
+    match ranges_of(words):
+        case [(first, last)] if first == last:
+            return _page_of_bot(Bot.objects.filter(pk=first))
+        case [_, *_]:
+            return f"{reverse('bots')}?{urlencode({'q': words})}"
     slot = Slot.objects.filter(name=words).first()
     if slot is not None:
         return reverse("slot", args=[slot.name])

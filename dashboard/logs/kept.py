@@ -30,7 +30,8 @@ class ShownLog:
 
 
 def logs_of_bot(bot: Bot) -> QuerySet[KeptLog]:
-    return KeptLog.objects.filter(bot=bot).order_by("-epoch", "source")[:SHOWN]
+    # Its starts were in different slots, whose epochs have nothing to do with each other.
+    return KeptLog.objects.filter(bot=bot).order_by("-created_at", "slot_name", "source")[:SHOWN]
 
 
 def logs_of_slot(slot: Slot) -> QuerySet[KeptLog]:

@@ -1,5 +1,6 @@
 """What needs an operator's attention now, with the next step for each."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,11 +22,13 @@ from dashboard.overview.headline import Line
 from dashboard.overview.health import Part
 from pool.failures.recent import failing_slots
 from pool.images.overview import ImageState, image_overviews
+from pool.waiting.words import name_of
 from servers.health import ServerState
 from servers.models import Server
 from slots.finding import Finding, FindingKind
 from slots.locks import slots_of_leases
 from slots.models import Slot
+from slots.status import SlotStatus
 
 _REMEDIES = {
     AttentionCode.WORKER_GONE: "Start one with manage.py worker and check its log.",
@@ -159,13 +162,16 @@ def _with_help(card: Card, *, code: AttentionCode, words: str) -> Attention:
             does=_action("retry", all="slots", status="error", **filters),
         )
     return entry(
-        next_step=f"All {card.maximum} slots are in use: make the pool larger if the servers "
-        "have room.",
+        next_step=f"{_full(card.maximum)}: make the pool larger if the servers have room.",
         link=queue,
         button="Change size",
-        does=_action("resize", item=platform),
+        does=_action("resize", item=platform, size=str(card.maximum)),
         needs_administrator=True,
     )
+
+
+def _full(maximum: int) -> str:
+    return f"All {maximum} slots are in use" if maximum else "The pool may have no slot"
 
 
 def _slots(number: int) -> str:
@@ -209,7 +215,7 @@ def _of_images() -> Iterator[Attention]:
                 code=AttentionCode.IMAGE_RESTORED,
                 platform=row.platform,
                 words=f"{name} uses {row.image} instead of {row.named}, restored by "
-                f"{row.restored_by}: {row.restored_reason}",
+                f"{name_of(row.restored_by)}: {row.restored_reason}",
                 next_step="Name a good image in the environment, or follow it again.",
                 link=reverse("servers"),
                 button="Follow again",
@@ -292,12 +298,18 @@ def _faults(health: Iterable[Part]) -> Iterator[Attention]:
         if not part.is_well:
             yield Attention(
                 code=part.code,
-                words=f"{part.name}: {part.words}",
+                words=f"{part.name}: {part.words}{part.detail}",
                 next_step=part.next_step or _REMEDIES[part.code],
                 link=part.link or f"{reverse('activity')}?show=parts",
                 button=part.button,
                 does=_action(part.action, item=part.item) if part.action else "",
             )
+
+
+def _commonest_error(card: Card) -> str:
+    errors = Slot.objects.filter(platform=card.platform, status=SlotStatus.ERROR).exclude(error="")
+    counted = Counter(errors.values_list("error", flat=True)).most_common(1)
+    return f": {counted[0][0][:160]}" if counted else ""
 
 
 def _of_pool(card: Card, *, is_late: bool) -> Iterator[Attention]:
@@ -307,8 +319,8 @@ def _of_pool(card: Card, *, is_late: bool) -> Iterator[Attention]:
         filters = urlencode({"platform": card.platform.value, "status": "error"})
         yield entry(
             code=AttentionCode.SLOTS_IN_ERROR,
-            words=f"{name}: {errors} slot{'s' * (errors > 1)} in error",
-            next_step="Read the cause, then retry or recreate.",
+            words=f"{name}: {errors} slot{'s' * (errors > 1)} in error{_commonest_error(card)}",
+            next_step="Remove the cause, then retry or recreate.",
             link=f"{reverse('slots')}?{filters}",
             button="Retry",
             does=_action("retry", all="slots", platform=card.platform.value, status="error"),
@@ -324,9 +336,10 @@ def _of_pool(card: Card, *, is_late: bool) -> Iterator[Attention]:
     if card.paused is not None:
         yield entry(
             code=AttentionCode.PLATFORM_PAUSED,
-            words=f"{name} is paused by {card.paused.paused_by}: {card.paused.pause_reason}",
+            words=f"{name} is paused by {name_of(card.paused.paused_by)}: "
+            f"{card.paused.pause_reason}",
             next_step="Resume it when the reason is gone.",
-            link=reverse("queue"),
+            link=f"{reverse('maintenance')}#drain-{card.platform.value}",
             button="Resume",
             does=_action("resume", item=card.platform.value),
         )

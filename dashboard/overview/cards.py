@@ -53,6 +53,11 @@ class Card:
         return sum(cell.cordoned and not cell.beyond_size for cell in self.cells)
 
     @property
+    def beyond_size(self) -> int:
+        """Those that get no bot since the pool was made smaller."""
+        return sum(cell.beyond_size for cell in self.cells)
+
+    @property
     def free(self) -> int:
         """How many bots could get a slot now."""
         usable = sum(cell.status == "idle" and not cell.cordoned for cell in self.cells)

@@ -21,6 +21,7 @@ class Part:
     name: str
     is_well: bool
     words: str
+    detail: str = ""  # more about its fault than fits a line of its own
     next_step: str = ""
     button: str = ""
     action: str = ""
@@ -76,10 +77,11 @@ def _away(budget: BudgetReport) -> Part:
         code=AttentionCode.COOLIFY_AWAY,
         name="Coolify",
         is_well=False,
-        words=f"no answer{since}{again}. {budget.circuit_reason}",
+        words=f"no answer{since}{again}",
+        detail=f". {budget.circuit_reason}",
         next_step="Check that Coolify is up. Meetings go on; starts and stops wait.",
         button="Try now",
-        action="lift-pause",
+        action="try-coolify",
         item=CIRCUIT,
     )
 

@@ -16,6 +16,7 @@ from dashboard.live import estimates, live_page, version_of
 from dashboard.paging import older
 from dashboard.permissions import needs
 from pool.waiting.waiting_for import each_start_waits_for
+from servers.models import Server
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, WarmImage
 
 CHOICES: dict[str, list[tuple[str, str]]] = {
@@ -81,6 +82,9 @@ def _matching(request: HttpRequest) -> Any:
         deployments = deployments.filter(slot__platform=request.GET["platform"])
     if request.GET.get("status"):
         deployments = deployments.filter(status=request.GET["status"])
+    if request.GET.get("slot"):
+        # By the index of the slot's id; a search for its name reads the whole table.
+        deployments = deployments.filter(slot__name=request.GET["slot"])
     words = request.GET.get("q", "").strip()
     if words:
         found = Q(slot_name__icontains=words) | Q(deployment_uuid=words) | Q(image__icontains=words)
@@ -92,6 +96,7 @@ def _by_image(active: Any, warm: Any) -> list[ImageOnServer]:
     known = {(each.image, each.server_uuid) for each in warm if each.state == "warm"}
     deployments = list(active.order_by("-pulling", "pk")[:MOST_ACTIVE])
     waiting = each_start_waits_for(each.bot_id for each in deployments)
+    names = dict(Server.objects.exclude(name="").values_list("uuid", "name"))
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for each in deployments:
         found = waiting.get(each.bot_id)
@@ -100,7 +105,7 @@ def _by_image(active: Any, warm: Any) -> list[ImageOnServer]:
     return [
         ImageOnServer(
             image=image,
-            server=server,
+            server=names.get(server, server),
             is_warm=(image, server) in known,
             rows=rows,
         )

@@ -22,7 +22,12 @@ CHOICES: dict[str, list[tuple[str, str]]] = {
     "platform": [(each.value, each.label) for each in Platform],
     "status": [(each.value, each.label) for each in SlotStatus],
     "container": [(each.value, each.label) for each in ContainerStatus],
-    "cordoned": [("yes", "Cordoned"), ("quarantined", "Quarantined"), ("no", "In service")],
+    "cordoned": [
+        ("yes", "Cordoned"),
+        ("quarantined", "Quarantined"),
+        ("beyond", "Beyond the size"),
+        ("no", "In service"),
+    ],
 }
 
 
@@ -37,6 +42,8 @@ def slots_that_match(given: QueryDict) -> QuerySet[Slot]:
         slots = slots.filter(container_status=given["container"])
     if given.get("cordoned") == "quarantined":
         slots = slots.filter(quarantined=True)
+    elif given.get("cordoned") == "beyond":
+        slots = slots.filter(beyond_size=True)
     elif given.get("cordoned"):
         slots = slots.filter(cordoned=given["cordoned"] == "yes")
     words = given.get("q", "").strip()

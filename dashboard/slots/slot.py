@@ -15,12 +15,14 @@ from dashboard.logs.kept import earlier_logs_of_slot, logs_of_slot, shown
 from dashboard.permissions import needs
 from dashboard.slots.state_machine import state_machine
 from pool.waiting.slot_waits import slot_outlook
+from servers.models import Server
 from slots.deployment import WAITING, Deployment
 from slots.description import wanted_description
 from slots.models import Lease, Slot, SlotTransition
 from slots.status import SlotStatus
 
-SHOWN = 30
+# The newest; the page links to the rest.
+SHOWN = 12
 
 
 @require_safe
@@ -45,6 +47,7 @@ def slot(request: HttpRequest, name: str) -> HttpResponse:
             "logs": shown(logs),
             "earlier_logs": earlier,
             "lease": lease.first(),
+            "server": Server.objects.filter(uuid=found.server_uuid).first(),
         }
 
     return live_page(

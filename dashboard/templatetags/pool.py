@@ -12,12 +12,14 @@ from django.utils.safestring import SafeString, mark_safe
 
 from core.administration.badges import badge
 from dashboard.overview.cells import LETTERS
+from pool.waiting.words import name_of
 from slots.models import Slot
 from slots.status import ContainerStatus, SlotStatus
 
 register = template.Library()
 
 register.filter("badge", badge)
+register.filter("by", name_of)
 
 
 @register.filter

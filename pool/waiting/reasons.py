@@ -12,7 +12,7 @@ from coolify.models import Budget
 from pool.capacity import current_pause, pool_sizes
 from pool.sharing.turns import Shares, has_one_lane, shares_of
 from pool.waiting.position import Place, place_in_line, places_in_line
-from pool.waiting.words import count_of, length_of, time_of
+from pool.waiting.words import count_of, length_of, name_of, time_of
 from queues.models import QueueEntry
 from servers.health import IN_SERVICE
 from servers.models import Server
@@ -77,7 +77,7 @@ def _ageing(entry: QueueEntry) -> str:
 
 
 def _what_comes_next(entry: QueueEntry, place: Place) -> str:
-    gives_up = f"it gives up at {time_of(entry.timeout_at)}"
+    gives_up = f"the bot gives up at {time_of(entry.timeout_at)}"
     if place.wait_for_slot is None:
         return f"There is no estimate of when; {gives_up}."
     return f"A slot is expected in about {length_of(place.wait_for_slot)}; {gives_up}."
@@ -97,7 +97,7 @@ def _pause(platform: str) -> str:
         return ""
     until = f"until {time_of(pool.paused_until)}" if pool.paused_until else "until it is resumed"
     name = Platform(platform).label
-    return f"{name} is paused by {pool.paused_by} {until}: {pool.pause_reason}."
+    return f"{name} is paused by {name_of(pool.paused_by)} {until}: {pool.pause_reason}."
 
 
 def _slots(platform: str) -> str:

@@ -38,12 +38,20 @@ def _image(start: Start, around: Surroundings) -> WaitingFor:
         line = f"{rank} to start once {deployment.image} is pulled{_on_server(deployment, around)}"
         return _in_line(start, around, WaitingCode.IMAGE, line, None)
     if puller is None:
-        return _TO_BE_STARTED  # the image is there, or this one will pull it
+        return _about_to_start(start, around)
     bot = f"bot #{puller.bot_id}" if start.may_name_puller else "another bot"
     pull = f"{bot} has pulled {deployment.image}{_on_server(deployment, around)}"
     expected_at = start.if_ahead(_end_of_pull(puller, around))
     line = f"{rank} to start once {pull}{_state_of_pull(puller, start, around, expected_at)}"
     return _in_line(start, around, WaitingCode.IMAGE, line, expected_at)
+
+
+def _about_to_start(start: Start, around: Surroundings) -> WaitingFor:
+    """The image is there, or this one will pull it: only Coolify can hold it up."""
+    if not start.is_coolify_away:
+        return _TO_BE_STARTED
+    message = f"{_away(start, around.budget)}{_gives_up(start.deployment)}."
+    return WaitingFor(WaitingCode.COOLIFY, message)
 
 
 def _end_of_pull(puller: Deployment, around: Surroundings) -> datetime | None:
@@ -102,7 +110,7 @@ def _on_server(deployment: Deployment, around: Surroundings) -> str:
 
 
 def _gives_up(deployment: Deployment) -> str:
-    return f"; it gives up at {time_of(deployment.deadline)}" if deployment.deadline else ""
+    return f"; the bot gives up at {time_of(deployment.deadline)}" if deployment.deadline else ""
 
 
 # --- Coolify does not answer, or may not be asked ---------------------------------------------

@@ -6,10 +6,11 @@ from datetime import datetime
 from functools import cached_property
 
 from django.conf import settings
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from coolify.budget.report import BudgetReport, budget_report
+from coolify.models import Budget
 from core.sql import CountOf
 from pool.images.warmth import being_prepulled
 from pool.waiting.measurements import TypicalStart, typical_starts
@@ -34,6 +35,7 @@ class Start:
     # False if the puller's bot is of another client, which this one must not learn of.
     may_name_puller: bool = True
     is_prepulled: bool = False  # its image is pulled beforehand, by no bot
+    is_coolify_away: bool = False  # read with the rest: a new start costs one query
 
     @property
     def next_try_at(self) -> datetime | None:
@@ -54,6 +56,7 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
         puller_id=Subquery(_pulls()[:1]),
         client_id=F("bot__client"),
         is_prepulled=being_prepulled(),
+        is_coolify_away=Exists(Budget.objects.filter(open_until__isnull=False)),
     )
     rows = list(found.order_by("pk"))
     pulls = Deployment.objects.annotate(client_id=F("bot__client"))
@@ -69,6 +72,7 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
             may_name_puller=not settings.TENANT_ISOLATION
             or clients.get(each.puller_id) == each.client_id,
             is_prepulled=each.is_prepulled,
+            is_coolify_away=each.is_coolify_away,
         )
         for each in rows
     }
@@ -82,7 +86,9 @@ def _same_line() -> QuerySet[Deployment]:
     """Those that wait for the same image on the same server, or for a build place there."""
     same = {"status": OuterRef("status"), "server_uuid": OuterRef("server_uuid")}
     needs_image = Q(status=DeploymentStatus.WAITING_FOR_IMAGE)
-    return Deployment.objects.filter(~needs_image | Q(image=OuterRef("image")), **same)
+    # They are active like the one that asks: saying so lets the index of active ones be used.
+    active = Deployment.objects.filter(status__in=ACTIVE)
+    return active.filter(~needs_image | Q(image=OuterRef("image")), **same)
 
 
 def _pulls() -> QuerySet[Deployment, int]:

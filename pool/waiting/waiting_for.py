@@ -74,7 +74,7 @@ def _slot(bot: Bot, place: Place) -> WaitingFor:
         code, line = WaitingCode.PAUSED, f"{pause}; {rank} in the queue"
     if place.coolify_away_since is not None:
         line = f"{line}; Coolify has not answered since {time_of(place.coolify_away_since)}"
-    message = f"{_again(bot)}{line}; it gives up {_gives_up(place)}."
+    message = f"{_again(bot)}{line}; the bot gives up {_gives_up(place)}."
     return WaitingFor(code, message, place.position, place.slot_expected_at)
 
 

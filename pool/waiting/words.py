@@ -19,6 +19,13 @@ def time_of(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
+def name_of(actor: str) -> str:
+    """An actor of the history for people: "user:otto" is otto, "bot:7" is bot #7."""
+    kind, _, name = actor.partition(":")
+    shown = {"user": name, "key": f"API key {name}", "bot": f"bot #{name}"}
+    return shown.get(kind, actor) if name else actor
+
+
 def length_of(wait: timedelta) -> str:
     seconds = round(wait.total_seconds())
     return f"{seconds} s" if seconds < 120 else f"{round(seconds / 60)} min"

@@ -102,6 +102,21 @@
     }
   }
 
+  // With Shift, a click also selects the rows between this one and the one clicked before.
+  let lastClicked = null;
+
+  document.addEventListener("click", (event) => {
+    const box = event.target;
+    if (!box.matches('form.selection input[name="item"]')) return;
+    const rows = boxes();
+    const from = rows.indexOf(lastClicked);
+    const to = rows.indexOf(box);
+    if (event.shiftKey && from >= 0) {
+      for (const each of rows.slice(Math.min(from, to), Math.max(from, to) + 1)) each.checked = box.checked;
+    }
+    lastClicked = box;
+  });
+
   document.addEventListener("change", (event) => {
     const all = event.target.closest("[data-select-all]");
     if (all) for (const box of boxes()) box.checked = all.checked;

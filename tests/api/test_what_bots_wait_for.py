@@ -33,7 +33,7 @@ def test_a_queued_bot_waits_for_a_slot(client_api, full_pool):
     ask(client_api)
     waiting = ask(client_api)["waitingFor"]
     assert (waiting["code"], waiting["position"]) == ("slot", 2)
-    assert waiting["message"].startswith("2nd in the Google Meet queue; it gives up at ")
+    assert waiting["message"].startswith("2nd in the Google Meet queue; the bot gives up at ")
     assert waiting["expectedAt"] is None
     assert set(waiting) == {"code", "message", "position", "expectedAt"}
 

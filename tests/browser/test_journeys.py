@@ -1,24 +1,20 @@
 """Operator journeys in a real browser."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
-from django.db.models.functions import Now
-from django.utils import timezone
 from playwright.sync_api import expect
 
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
-from coolify.models import Budget
 from pool.assign import assign_bot_to_slot
 from pool.lifecycle import confirm_slot_stopped, mark_slot_running, release_bot_from_slot
-from slots.deployment import Deployment
 from slots.models import Slot
 from tests.browser.conftest import Visitor
 from tests.dashboard.conftest import PASSWORD, make_user
-from tests.dashboard.populated import ask, fail, populate, run, sample_an_hour
-from tests.factories import BotFactory, DeploymentFactory, SlotFactory
+from tests.dashboard.populated import ask, fail, populate, run
+from tests.factories import BotFactory, SlotFactory
 
 pytestmark = pytest.mark.slow
 
@@ -88,23 +84,6 @@ def test_a_bot_is_queued_and_its_place_is_updated(operator, settings):
     end_bot(first, Outcome(BotStatus.CANCELLED, "Over", "test"))
     row = page.locator(f"#waiter-{mine.pk}")
     expect(row).to_contain_text("It is next in line.", timeout=SOON)
-
-
-def test_a_slot_is_force_released_after_a_confirmation(operator):
-    bot = ask()
-    slot = run(bot)
-    page = operator.visit(f"/slots/{slot.name}/")
-    page.get_by_role("link", name="Force release").click()
-    expect(page.get_by_text(f"Bot #{bot.pk} fails")).to_be_visible()
-    page.get_by_role("button", name="Force release").click()  # the reason is required
-    assert Slot.objects.get(pk=slot.pk).status == "busy"
-    page.get_by_label("Reason").fill("Stuck in the lobby")
-    page.get_by_role("button", name="Force release").click()
-    expect(page.get_by_text("Force release: done for 1 slot.")).to_be_visible()
-    assert Bot.objects.get(pk=bot.pk).failure_reason.endswith("Stuck in the lobby")
-    # Who released it is on the same page.
-    line = page.locator("tr", has_text="Stuck in the lobby").first
-    expect(line).to_contain_text("user:otto")
 
 
 def test_an_action_applies_to_all_that_match_the_filter(operator):
@@ -238,18 +217,6 @@ def test_rows_can_be_compact_and_stay_so(operator):
     expect(button).to_have_attribute("aria-pressed", "true")
 
 
-def test_five_bots_are_cancelled_together(operator):
-    bots = [ask() for _ in range(6)]
-    page = operator.visit("/bots/?status=live")
-    for bot in bots[:5]:
-        page.get_by_label(f"Select bot {bot.pk}", exact=True).check()
-    page.get_by_role("button", name="Cancel", exact=True).click()
-    page.get_by_label("Reason").fill("Wrong meeting")
-    page.get_by_role("button", name="Cancel 5 bots").click()
-    expect(page.get_by_text("Cancel: done for 5 bots.")).to_be_visible()
-    assert Bot.objects.filter(status=BotStatus.CANCELLED).count() == 5
-
-
 def test_times_are_local_with_utc_on_hover(browser, live_server):
     make_user("otto", "operator", password=PASSWORD)
     bot = ask()
@@ -264,42 +231,6 @@ def test_times_are_local_with_utc_on_hover(browser, live_server):
     context.close()
 
 
-def test_yesterdays_load_is_a_chart_with_a_table(operator):
-    sample_an_hour()
-    page = operator.visit("/")
-    page.get_by_role("link", name="History", exact=True).click()
-    page.get_by_role("link", name="24 h", exact=True).click()
-    expect(page.locator(".plot canvas")).to_have_count(5)
-    page.get_by_text("The same as a table").click()
-    expect(page.get_by_role("columnheader", name="In use").last).to_be_visible()
-    assert operator.complaints == []
-
-
-def test_a_platform_is_drained_until_it_is_safe(operator):
-    bot = ask(Platform.ZOOM)
-    slot = run(bot)
-    page = operator.visit("/")
-    page.get_by_role("link", name="Maintenance").click()
-    page.get_by_role("link", name="Drain Zoom").click()
-    page.get_by_label("Reason").fill("New disk")
-    page.get_by_role("button", name="Pause Zoom").click()
-    panel = page.locator("#drain-zoom")
-    expect(panel).to_contain_text("1 still in use")
-    slot.refresh_from_db()
-    release_bot_from_slot(slot, Outcome(BotStatus.DONE, "Over", "test"))
-    slot.refresh_from_db()
-    confirm_slot_stopped(slot, reason="Gone", actor="test")
-    expect(panel).to_contain_text("Safe now")
-
-
-def test_a_late_bot_shows_which_step_takes_long(operator):
-    bot = ask()
-    page = operator.visit(f"/bots/{bot.pk}/")
-    current = page.locator(".waterfall tr[aria-current]")
-    expect(current).to_contain_text("Image")
-    expect(current).to_contain_text("so far")
-
-
 def test_advice_has_a_button_that_does_it(operator):
     bot = ask()
     run(bot)
@@ -309,65 +240,6 @@ def test_advice_has_a_button_that_does_it(operator):
     page.get_by_label("Reason").fill("Fixed")
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_text("Retry: done for 1 slot.")).to_be_visible()
-
-
-def test_a_bot_that_is_late_because_coolify_is_away_says_so_at_every_step(operator):
-    bot = ask()
-    Deployment.objects.filter(bot=bot).update(status="starting")
-    away = {
-        "open_since": Now() - timedelta(minutes=3),
-        "open_until": Now() + timedelta(minutes=9),
-        "open_reason": "Coolify answered the call to start an application with 502.",
-    }
-    Budget.objects.update_or_create(pk=Budget.THE_ONE, defaults=away)
-    page = operator.visit("/")
-    expect(page.locator("#attention")).to_contain_text("no answer for 3 min")
-    page.get_by_label("Search everything").fill(f"#{bot.pk}")
-    page.keyboard.press("Enter")
-    expect(page.locator(".why")).to_contain_text("Coolify has not answered for 3 min")
-
-
-def test_a_queued_bot_says_its_place_and_when_it_gives_up(operator, settings):
-    settings.MAX_POOL_SIZES = dict.fromkeys(Platform.values, 0)
-    bot = ask()
-    page = operator.visit("/")
-    page.get_by_role("link", name="Bots", exact=True).click()
-    page.get_by_role("link", name=f"#{bot.pk}").click()
-    why = page.locator(".why")
-    expect(why).to_contain_text("1st in the Google Meet queue")
-    expect(why).to_contain_text("it gives up in 4 min")
-
-
-def test_the_failing_slot_is_found_and_taken_out(operator):
-    slot = SlotFactory()
-    failed = {"status": "failed", "failure_cause": "deployment_failed"}
-    for _ in range(3):
-        DeploymentFactory(slot=slot, bot=BotFactory(), ended_at=timezone.now(), **failed)
-    page = operator.visit("/")
-    row = page.locator("#attention li", has_text=f"{slot.name} failed 3 of its last 3 starts")
-    row.get_by_role("link", name="Cordon").click()
-    page.get_by_label("Reason").fill("Its starts fail")
-    page.get_by_role("button", name="Cordon").click()
-    expect(page.get_by_text("Cordon: done for 1 slot.")).to_be_visible()
-    assert Slot.objects.get(pk=slot.pk).cordoned
-
-
-def test_the_size_of_a_pool_is_changed(administrator):
-    page = administrator.visit("/")
-    page.locator("#card-zoom").get_by_role("link", name="Change size").click()
-    page.get_by_label("Reason").fill("More meetings")
-    page.get_by_label("Maximum slots").fill("7")
-    page.get_by_role("button", name="Change the size of Zoom").click()
-    expect(page.locator("#card-zoom")).to_contain_text("0 of 7 in use")
-
-
-def test_what_a_list_shows_is_exported(operator):
-    bot = ask()
-    page = operator.visit("/bots/?platform=google-meet")
-    with page.expect_download() as download:
-        page.get_by_role("link", name="CSV").click()
-    exported = download.value.path().read_text()
-    assert f"\n{bot.pk}," in exported
 
 
 def test_the_admin_has_the_header_and_the_local_times_of_the_pages(administrator):

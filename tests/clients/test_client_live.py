@@ -226,7 +226,7 @@ def readme(language="python"):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_examples_of_its_readme_work(live_server, key, number, settings):
-    # Its bot fails, because no worker runs here and it gives up at once.
+    # Its bot fails, because no worker runs here and the bot gives up at once.
     settings.MAX_POOL_SIZES = dict.fromkeys(settings.MAX_POOL_SIZES, 0)
     example = readme()[number].replace("timeout=600", "timeout=1, poll_interval=0.2")
     done = subprocess.run(

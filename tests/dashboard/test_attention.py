@@ -17,6 +17,7 @@ from dashboard.overview.headline import Line
 from dashboard.overview.health import health
 from pool.controller.belief.answers import doubt_about_list
 from pool.controller.belief.doubts import end_doubts, note_doubt
+from pool.steering import pause_platform
 from slots.deployment import Watch
 from slots.models import Finding, Slot
 from tests.factories import BotFactory, DeploymentFactory, QueueEntryFactory, SlotFactory
@@ -46,6 +47,12 @@ def test_a_full_pool_can_be_made_larger():
             "All 2 slots are in use: make the pool larger if the servers have room.",
         )
     ]
+
+
+def test_a_pool_without_slots_has_none_in_use(settings):
+    settings.MAX_POOL_SIZES = dict.fromkeys(Platform, 0)
+    (_, next_step), *_ = advice()
+    assert next_step == "The pool may have no slot: make the pool larger if the servers have room."
 
 
 def test_cordoned_slots_come_before_a_larger_pool():
@@ -99,7 +106,10 @@ def test_a_lease_that_others_wait_for_in_vain_can_be_broken(client):
 def test_slots_in_error_come_before_a_larger_pool():
     two_slots(status="error", previous_status="deploying", error="Coolify refused")
     assert advice() == [
-        ("Zoom: 2 slots in error", "Read the cause, then retry or recreate."),
+        (
+            "Zoom: 2 slots in error: Coolify refused",
+            "Remove the cause, then retry or recreate.",
+        ),
         (
             "Zoom: 1 waiting, no slot is free",
             "2 slots are in error: retry or recreate these first.",
@@ -187,3 +197,27 @@ def test_the_overview_looks_closer_once_something_speaks_against_coolify(trouble
     assert not version_of_pool().may_miss_coolify
     trouble()
     assert version_of_pool().may_miss_coolify
+
+
+def test_slots_in_error_come_with_the_commonest_cause():
+    failed = {"platform": "teams", "status": "error", "previous_status": "deploying"}
+    SlotFactory(**failed, error="Container crashed")
+    SlotFactory.create_batch(2, **failed, error="manifest unknown")
+    assert ("Microsoft Teams: 3 slots in error: manifest unknown") in [w for w, _ in advice()]
+
+
+def test_a_pause_names_its_operator_and_leads_to_those_who_still_run():
+    pause_platform(Platform.TEAMS, reason="New disk", actor="user:otto")
+    found = [
+        each for each in what_needs_attention(cards=cards(), health=[]) if "paused" in each.words
+    ]
+    assert found[0].words == "Microsoft Teams is paused by otto: New disk"
+    assert found[0].link == "/maintenance/#drain-teams"
+
+
+def test_the_health_line_leaves_the_cause_to_the_advice():
+    away = {"open_since": Now(), "open_until": Now() + timedelta(minutes=1), "open_reason": "502!"}
+    Budget.objects.update_or_create(pk=Budget.THE_ONE, defaults=away)
+    parts = health(budget_report())
+    assert all("502!" not in part.words for part in parts)
+    assert any("502!" in each.words for each in what_needs_attention(cards=cards(), health=parts))

@@ -7,7 +7,7 @@ from django.db import connection
 from django.http import QueryDict
 
 from bots.models import Bot
-from dashboard.bots.filters import bots_that_match
+from dashboard.bots.filters import bots_that_match, ranges_of
 from dashboard.paging import older
 from tests.factories import BotFactory, SlotFactory
 
@@ -44,6 +44,27 @@ def test_it_finds_a_bot_by_its_id_or_by_words(bots, words):
 )
 def test_it_finds_words_by_their_beginning(bots, words):
     assert found(words) == {bots[1].pk}
+
+
+@pytest.mark.parametrize("form", ["{}, {}", "#{} #{}", "{},{}", "#{}-#{}", "{}-{}"])
+def test_it_finds_several_bots_by_their_numbers(bots, form):
+    BotFactory()
+    numbers = [bot.pk for bot in bots]
+    assert found(form.format(*numbers)) == set(numbers)
+
+
+def test_digits_with_blanks_between_them_are_no_list_of_bots(bots):
+    assert found(f"{bots[0].pk} {bots[1].pk}") == set()
+
+
+def test_a_range_of_very_many_numbers_is_none(bots):
+    assert ranges_of("1-1000") == [(1, 1000)]
+    assert ranges_of("1-9999999") == []
+
+
+def test_the_search_over_everything_leads_to_the_list_of_several_bots(bots, viewer):
+    address = viewer.get("/search/", {"q": "7, 9"}).url
+    assert address == "/bots/?q=7%2C+9"
 
 
 def test_it_finds_a_bot_by_its_number(bots):

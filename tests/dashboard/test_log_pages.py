@@ -1,12 +1,15 @@
 """Logs on the pages of bots and slots."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from bots.moves import Outcome
 from bots.status import BotStatus, FailureCause
 from pool.controller.logs import follow
 from pool.lifecycle import end_bot
-from slots.logs import LogSource, LogStatus, NotKept
+from slots.logs import KeptLog, LogSource, LogStatus, NotKept
 from slots.status import SlotStatus
 from tests.factories import BotFactory, KeptLogFactory, SlotFactory
 
@@ -98,3 +101,12 @@ def test_a_bot_without_a_slot_has_no_log_to_follow(viewer):
 def test_a_failed_bot_in_the_list_links_to_its_logs(viewer):
     bot = failed_bot()
     assert f'href="/bots/{bot.pk}/#logs"' in text_of(viewer, "/bots/")
+
+
+def test_the_logs_of_a_bots_last_start_come_first(viewer):
+    first = KeptLogFactory(text="first", lines=1, epoch=9)
+    KeptLogFactory(bot=first.bot, text="second", lines=1, epoch=2)
+    earlier = timezone.now() - timedelta(minutes=1)
+    KeptLog.objects.filter(pk=first.pk).update(created_at=earlier)
+    page = text_of(viewer, f"/bots/{first.bot_id}/")
+    assert page.index(">second") < page.index(">first")

@@ -66,9 +66,9 @@ def test_everything_is_safe_once_each_platform_is(viewer):
 
 def test_everything_can_be_drained_in_one_go(operator):
     shown = operator.get("/maintenance/").text
-    assert "/actions/pause/?item=google-meet&amp;item=teams&amp;item=zoom" in shown
+    assert "/actions/drain/?item=google-meet&amp;item=teams&amp;item=zoom" in shown
     pause(Platform.ZOOM)
-    assert "/actions/pause/?item=google-meet&amp;item=teams&amp;next" in page(operator)
+    assert "/actions/drain/?item=google-meet&amp;item=teams&amp;next" in page(operator)
 
 
 def test_the_end_of_a_long_meeting_is_expected_later():

@@ -35,7 +35,7 @@ def sentence_about(bot):
 
 def test_every_page_of_a_deploying_bot_says_what_it_waits_for(viewer, waiting):
     sentence = sentence_about(waiting)
-    assert sentence.startswith("2nd of 2 for 2 build places, about 30 s; it gives up <time ")
+    assert sentence.startswith("2nd of 2 for 2 build places, about 30 s; the bot gives up <time ")
     for page in pages_of(waiting):
         assert sentence in viewer.get(page).text, page
 

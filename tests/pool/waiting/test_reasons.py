@@ -28,7 +28,7 @@ def test_it_says_who_is_ahead_which_slots_are_taken_and_what_comes_next(settings
     assert priority == "Its priority is 100; one step is worth 2 s of waiting."
     assert slots == "Of at most 2 slots: 2 held."
     assert coming.startswith("A slot is expected in about ")
-    assert f"it gives up at {bot.queue_entry.timeout_at:%Y-%m-%dT%H:%M:%SZ}." in coming
+    assert f"the bot gives up at {bot.queue_entry.timeout_at:%Y-%m-%dT%H:%M:%SZ}." in coming
 
 
 def test_the_first_waiter_is_next_in_line(settings):

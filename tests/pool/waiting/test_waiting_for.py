@@ -67,7 +67,7 @@ def test_a_queued_bot_waits_for_a_slot(settings):
     wait = length_of(told.expected_at - now())
     assert told.message == (
         f"2nd in the Google Meet queue, a slot in about {wait}; "
-        f"it gives up before that, at {gives_up}."
+        f"the bot gives up before that, at {gives_up}."
     )
 
 
@@ -77,7 +77,7 @@ def test_a_bot_that_gets_its_slot_in_time_gives_up_later(settings):
     bot = ask()
     leave(Bot.objects.get(slot__isnull=False))
     told = waiting_for(bot)
-    assert f"; it gives up at {time_of(bot.queue_entry.timeout_at)}." in told.message
+    assert f"; the bot gives up at {time_of(bot.queue_entry.timeout_at)}." in told.message
 
 
 def test_a_queued_bot_is_told_that_coolify_is_away(settings):
@@ -85,7 +85,7 @@ def test_a_queued_bot_is_told_that_coolify_is_away(settings):
     since = now() - timedelta(minutes=3)
     budget(open_since=since, open_until=soon(seconds=30), open_reason="connection refused")
     message = waiting_for(ask()).message
-    assert f"queue; Coolify has not answered since {time_of(since)}; it gives up at" in message
+    assert f"queue; Coolify has not answered since {time_of(since)}; the bot gives up at" in message
 
 
 def test_a_bot_that_is_placed_again_says_so(settings):
@@ -115,7 +115,7 @@ def test_a_queued_bot_waits_for_the_end_of_a_pause():
     assert (told.code, told.position) == (WaitingCode.PAUSED, 1)
     assert told.message == (
         f"Google Meet is paused until {time_of(until)}; "
-        f"1st in the queue; it gives up before that, at {time_of(bot.queue_entry.timeout_at)}."
+        f"1st in the queue; the bot gives up before that, at {time_of(bot.queue_entry.timeout_at)}."
     )
     assert abs(told.expected_at - until) < timedelta(seconds=5)
 
@@ -172,7 +172,7 @@ def test_a_bot_waits_for_the_pull_of_its_image():
     assert (told.code, told.position, told.expected_at) == (WaitingCode.IMAGE, 2, None)
     assert told.message == (
         f"2nd of 2 to start once bot #{pull.bot_id} has pulled bot:1 on server-1; "
-        f"it gives up at {time_of(late.deadline)}."
+        f"the bot gives up at {time_of(late.deadline)}."
     )
     assert waiting_for(first.bot).position == 1
 
@@ -206,6 +206,17 @@ def test_a_bot_whose_image_nobody_pulls_is_about_to_start():
     assert told.message == "The bot is about to be started."
 
 
+def test_a_bot_whose_image_nobody_pulls_waits_for_coolify_while_it_is_away():
+    since, again, deadline = now() - timedelta(minutes=3), soon(minutes=1), soon(minutes=4)
+    budget(open_since=since, open_until=again, open_reason="502")
+    told = waiting_for(deployment("waiting_for_image", deadline=deadline).bot)
+    assert told.code == WaitingCode.COOLIFY
+    assert told.message == (
+        f"Coolify has not answered since {time_of(since)}; it is tried again at "
+        f"{time_of(again)}; the bot gives up at {time_of(deadline)}."
+    )
+
+
 # --- A build place ----------------------------------------------------------------------------
 
 
@@ -219,7 +230,8 @@ def test_a_bot_waits_for_a_build_place_in_order_of_turn_and_id():
     told = waiting_for(same_turn[1].bot)
     assert (told.code, told.position) == (WaitingCode.BUILD_PLACE, 3)
     assert told.message == (
-        f"3rd of 3 for 3 build places on frankfurt, about 30 s; it gives up at {time_of(until)}."
+        "3rd of 3 for 3 build places on frankfurt, about 30 s; "
+        f"the bot gives up at {time_of(until)}."
     )
     assert waiting_for(same_turn[0].bot).position == 2
 
