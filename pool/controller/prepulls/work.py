@@ -1,15 +1,23 @@
 """The periodic work about images."""
 
+import logging
+
+from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from coolify.client import Coolify
 from coolify.shared import shared_coolify
+from core.leases import HeldLease, LeaseLost, LeaseNotAcquired, holding_lease
 from pool.controller.prepulls.presence import confirm_doubted_image
-from pool.controller.prepulls.steps import advance_prepull, remove_application
+from pool.controller.prepulls.steps import PrepullContext, advance_prepull, remove_application
 from pool.images.prepulls import end_late_ones, give_turns
 from pool.images.rollout import advance_rollouts, end_abandoned_prepulls, follow_environment
 from slots.images import OPEN, UNDER_WAY, Prepull
+
+logger = logging.getLogger(__name__)
+
+LEASE = "pre-pulls"
 
 
 def look_after_images() -> None:
@@ -21,18 +29,37 @@ def look_after_images() -> None:
     advance_rollouts()
     end_late_ones()
     give_turns()
-    for prepull in _due(Prepull.objects.filter(status__in=UNDER_WAY)):
-        advance_prepull(prepull, coolify)
-    _tidy_up(coolify)
+    if _due(_under_way() | _left_over()).exists():
+        _work_on_prepulls(coolify)
     advance_rollouts()
     confirm_doubted_image(coolify)
 
 
-def _tidy_up(coolify: Coolify) -> None:
+def _work_on_prepulls(coolify: Coolify) -> None:
+    try:
+        with holding_lease(LEASE, ttl=settings.LOCK_TTL, tries=1) as lease:
+            _advance_all(coolify, lease)
+    except LeaseNotAcquired:
+        pass  # it is logged: another worker is at it
+    except LeaseLost as error:
+        logger.info("[Images] The pre-pulls are left to another worker: %s", error)
+
+
+def _advance_all(coolify: Coolify, lease: HeldLease) -> None:
+    for prepull in _due(_under_way()):
+        advance_prepull(PrepullContext(prepull, lease, coolify))
+    for prepull in _due(_left_over()):
+        remove_application(PrepullContext(prepull, lease, coolify))
+
+
+def _under_way() -> QuerySet[Prepull]:
+    return Prepull.objects.filter(status__in=UNDER_WAY)
+
+
+def _left_over() -> QuerySet[Prepull]:
+    """Those that are over and may still have something in Coolify."""
     left = Q(application_asked_at__isnull=False) | ~Q(coolify_uuid="") | Q(pulling=True)
-    over = Prepull.objects.filter(left).exclude(status__in=OPEN)
-    for prepull in _due(over):
-        remove_application(prepull, coolify)
+    return Prepull.objects.filter(left).exclude(status__in=OPEN)
 
 
 def _due(prepulls: QuerySet[Prepull]) -> QuerySet[Prepull]:
