@@ -30,6 +30,7 @@ from django.db import Error, connection, models, transaction
 from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
+from core.clock import uptime as _clock
 from core.lease_waits import count_wait
 from core.sql import fetch_one
 
@@ -289,11 +290,6 @@ def _count_refusal(key: str) -> None:
             Lease.objects.filter(key=key).update(
                 refusals=models.F("refusals") + 1, refused_since=REFUSED_NOW
             )
-
-
-def _clock() -> float:
-    """Seconds since this host started, including sleep where the system counts it."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _me() -> str:

@@ -1,15 +1,17 @@
 """How Coolify is set up: what the doctor says of its version, destinations, clean-up, workers and
 notifications."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from coolify.client import Coolify
 from coolify.client.errors import CoolifyError, NotFound, Refused, WrongAddress
-from coolify.client.resources import Server
+from coolify.client.resources import Cleanup, Server
 
 OLDEST_COOLIFY = (4, 0)
 # Botpool ran against this version's own API, with a faked Docker; otherwise against the simulator.
@@ -18,6 +20,8 @@ TRIED_VERSION = "4.3.11"
 # Deployments, stops and status updates share these.
 JOB_WORKERS = 4
 WEBHOOK = "notifications"
+# Words that Coolify takes for times.
+WORDS = {"daily": "00:00", "@daily": "00:00", "@midnight": "00:00"}
 
 
 @dataclass(frozen=True)
@@ -66,13 +70,29 @@ def _destinations(coolify: Coolify, server: Server, name: str) -> Diagnosis:
 
 
 def _cleanup(coolify: Coolify, server: Server, name: str) -> Diagnosis:
-    if coolify.keeps_no_images(server.uuid):
+    cleanup = coolify.docker_cleanup(server.uuid)
+    if cleanup.keeps_no_images:
         advice = (
             "Switch off “Disable application image retention” in the server's Docker clean-up: "
             "it removes the images of all idle slots, and each must be pulled again."
         )
         return Diagnosis(name, False, "keeps no image of a stopped application", advice)
-    return Diagnosis(name, True, "keeps the images of slots")
+    return Diagnosis(name, True, f"keeps the images of slots{_about_its_time(cleanup)}")
+
+
+def _about_its_time(cleanup: Cleanup) -> str:
+    """Empty if it runs when Botpool expects it. The server's time zone cannot be seen, so a
+    difference may be all right."""
+    daily = re.fullmatch(r"(\d{1,2}) (\d{1,2}) \* \* \*", cleanup.frequency)
+    known = f"{int(daily[2]):02}:{int(daily[1]):02}" if daily else WORDS.get(cleanup.frequency)
+    expected = [f"{datetime.min + time:%H:%M}" for time in settings.IMAGE_CLEANUP_TIMES]
+    if not (cleanup.is_forced and cleanup.frequency) or known in expected:
+        return ""
+    return (
+        f". It runs at {known or f'“{cleanup.frequency}”'} by the server's clock, and Botpool "
+        f"expects it at {', '.join(expected) or 'no time'} UTC. If that is not the same, set "
+        "IMAGE_CLEANUP_TIMES"
+    )
 
 
 def _builds(server: Server) -> Diagnosis:

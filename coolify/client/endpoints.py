@@ -46,6 +46,7 @@ from coolify.client.paths import application_path, segment
 from coolify.client.resources import (
     Application,
     Cancellation,
+    Cleanup,
     CreatedApplication,
     Deployment,
     DeploymentStatus,
@@ -121,14 +122,10 @@ class Coolify:
         answer = self._read("destinations", path)
         return parse_list(answer.data, lambda item: required(item, "uuid"), what="destinations")
 
-    def keeps_no_images(self, server_uuid: str) -> bool:
-        """Whether a server's clean-up removes the images of stopped applications (from 4.3.0)."""
+    def docker_cleanup(self, server_uuid: str) -> Cleanup:
+        """How images are cleaned up on a server (from 4.3.0)."""
         answer = self._read("docker_cleanup", f"/servers/{segment(server_uuid)}/docker-cleanup")
-        return parse_object(
-            answer.data,
-            lambda item: bool(flag(item, "disable_application_image_retention")),
-            what="the clean-up of a server",
-        )
+        return parse_object(answer.data, Cleanup.parse, what="the clean-up of a server")
 
     def notifies_of_failures(self) -> bool:
         """Whether the team's webhook is notified of failed deployments. Where it leads is shown

@@ -94,6 +94,24 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Cleanup:
+    """When and how a server's Docker is cleaned up. `is_forced`: at these times, however full its
+    disk is. `frequency` is a cron expression, or a word such as `daily`."""
+
+    keeps_no_images: bool = False
+    is_forced: bool = True
+    frequency: str = ""
+
+    @classmethod
+    def parse(cls, item: Item) -> Cleanup:
+        return cls(
+            keeps_no_images=bool(flag(item, "disable_application_image_retention")),
+            is_forced=flag(item, "force_docker_cleanup") is not False,
+            frequency=text(item, "docker_cleanup_frequency") or "",
+        )
+
+
+@dataclass(frozen=True)
 class Project:
     uuid: str
     name: str = ""

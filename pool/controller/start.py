@@ -25,6 +25,8 @@ from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.images import note_coolify_end
 from pool.controller.places import line_up, take_turn
 from pool.controller.verdict import Evidence, Verdict, judge
+from pool.images.in_use import has_rejected_image
+from pool.images.rollout import line_up_again
 from pool.lifecycle import handle_slot_error, mark_slot_running, release_bot_from_slot
 from pool.servers.starts import leave_lost_server
 from slots.deployment import ACTIVE, WAITING, Deployment, DeploymentStatus
@@ -124,7 +126,7 @@ def _start_in_time(context: SlotContext, deployment: Deployment) -> timedelta:
     try:
         uuid = _earlier_start(context, deployment) or _new_start(context, deployment)
     except _NoLongerWanted:
-        logger.info("[Pool] %s: not started, its bot has left", deployment)
+        logger.info("[Pool] %s: not started, its bot or its image has changed", deployment)
     except CoolifyError as error:
         _try_again_later(context, deployment, _believed(context, error))
     else:
@@ -144,7 +146,7 @@ def _believed(context: SlotContext, error: CoolifyError) -> CoolifyError:
 
 
 class _NoLongerWanted(Exception):
-    """The slot has moved on while the start was prepared."""
+    """The slot has moved on while the start was prepared, or its image was rejected."""
 
 
 def _earlier_start(context: SlotContext, deployment: Deployment) -> str:
@@ -163,9 +165,12 @@ def _new_start(context: SlotContext, deployment: Deployment) -> str:
     _write_environment(context, deployment)
     # Recorded before the call: a worker that takes over then knows that it may have been made.
     wanted = Deployment.objects.filter(pk=deployment.pk, status=DeploymentStatus.STARTING)
-    if not wanted.update(
+    platform = context.slot.platform
+    rejected = has_rejected_image(platform=platform, server=deployment.server_uuid)
+    if not wanted.exclude(rejected).update(
         start_asked_at=Coalesce("start_asked_at", Now()), attempt=F("attempt") + 1
     ):
+        line_up_again(deployment, platform=platform)
         raise _NoLongerWanted
     context.lease.check()
     uuid = context.slot.coolify_uuid

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import CharField, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Now
 
@@ -42,6 +42,17 @@ def image_parameters(*, platform: str, server: str) -> dict[str, str]:
     """The parameters of IMAGE_FOR_BOT."""
     image: str = settings.BOT_IMAGES[platform]
     return {"platform": platform, "server": server, "named image": image}
+
+
+def has_rejected_image(*, platform: str, server: str) -> Q:
+    """For deployments: whether their image was in use and must not be started any more. One that
+    was in line at the end of a switch may use the previous image, unless that was rejected."""
+    rows = PlatformImage.objects.filter(platform=platform).exclude(image=OuterRef("image"))
+    rejecting = rows.exclude(restored_at__isnull=True, previous=OuterRef("image"))
+    switched = ImageSwitch.objects.filter(
+        platform=platform, server_uuid=server, image=OuterRef("image")
+    )
+    return Q(Exists(rejecting)) & ~Q(Exists(switched))
 
 
 def servers_with_image(

@@ -13,27 +13,36 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 
-from core.clock import database_now
+from core.clock import database_now, process_started_at
+from pool.images.in_use import has_rejected_image, image_in_use
 from pool.images.prepulls import ask_prepull, end_prepull
 from pool.images.trials import failed_pulls, failed_starts, is_proven
 from pool.images.warmth import is_warm
 from servers.health import IN_SERVICE
 from servers.models import Server
 from slots.deployment import WAITING, Deployment, DeploymentStatus
+from slots.history import log_deployment
 from slots.images import OPEN, UNDER_WAY, ImageSwitch, PlatformImage, Prepull, PrepullStatus
 from slots.models import Slot
 
 logger = logging.getLogger(__name__)
 
 ACTOR = "images"
-# Processes that were started earlier may still have the old environment.
-STARTED_AT = timezone.now()
 PULL_ATTEMPTS = 3
 # Before the second attempt; the pause before the third is four times as long.
 PULL_PAUSE = timedelta(minutes=1)
 NOT_RESTORED = {"restored_at": None, "restored_by": "", "restored_reason": ""}
+# Of a start that Coolify knows nothing about.
+IN_LINE_AGAIN = {
+    "status": DeploymentStatus.WAITING_FOR_IMAGE,
+    "status_since": Now(),
+    "waited_for_image": False,
+    "leader": False,
+    "pulling": False,
+    "start_asked_at": None,
+}
+REJECTED = "Its image is no longer used: it waits for the one that is"
 
 
 class NothingToRestore(Exception):
@@ -44,24 +53,31 @@ class NothingToRestore(Exception):
 
 
 def follow_environment() -> None:
-    """Begin a switch for each platform whose image has changed in the environment."""
+    """Begin a switch for each platform whose image has changed in the environment. Processes that
+    were started earlier may still have the old one."""
     known = PlatformImage.objects.in_bulk()
     for platform, image in settings.BOT_IMAGES.items():
         row = known.get(platform)
+        if row is not None and row.named == image:
+            continue
+        at = process_started_at()
         if row is None:
-            first = PlatformImage(platform=platform, image=image, named=image, named_at=STARTED_AT)
+            first = PlatformImage(platform=platform, image=image, named=image, named_at=at)
             PlatformImage.objects.bulk_create([first], ignore_conflicts=True)
-        elif row.named != image and row.named_at <= STARTED_AT:
-            _begin(row, image)
+        elif row.named_at <= at:
+            _begin(row, image, at=at)
 
 
-def _begin(row: PlatformImage, image: str) -> None:
+def _begin(row: PlatformImage, image: str, *, at: datetime) -> None:
     with transaction.atomic():
-        same = PlatformImage.objects.select_for_update().filter(pk=row.pk, named=row.named)
-        if not same.exists():
+        rows = PlatformImage.objects.select_for_update()
+        same = rows.filter(pk=row.pk, named=row.named).first()
+        if same is None:
             return
+        # An image that an operator has rejected is none to go back to.
+        previous = same.previous if same.restored_at is None else ""
         PlatformImage.objects.filter(pk=row.pk).update(
-            named=image, named_at=STARTED_AT, **NOT_RESTORED
+            named=image, named_at=at, previous=previous, **NOT_RESTORED
         )
         _want(row.platform, image)
 
@@ -257,20 +273,25 @@ def follow_again(platform: str, *, reason: str, actor: str) -> bool:
 
 
 def _use_it_in_line(platform: str, image: str, **where: str) -> None:
-    """Starts that have not begun use it, too. They wait for it anew."""
-    waiting = Deployment.objects.filter(
-        status__in=WAITING, pulling=False, slot__platform=platform, **where
-    )
+    """Starts that have not begun use it, too. One that gets its slot at this very moment is put
+    right when it begins (`line_up_again`)."""
+    waiting = Deployment.objects.filter(status__in=WAITING, slot__platform=platform, **where)
     others = waiting.exclude(image=image)
     # Locked in the order in which build places are given.
     in_order = others.order_by("turn", "id").select_for_update(of=("self",), no_key=True)
     ids = list(in_order.values_list("pk", flat=True))
-    Deployment.objects.filter(pk__in=ids).update(
-        image=image,
-        status=DeploymentStatus.WAITING_FOR_IMAGE,
-        status_since=Now(),
-        waited_for_image=False,
-    )
+    Deployment.objects.filter(pk__in=ids).update(image=image, **IN_LINE_AGAIN)
+
+
+def line_up_again(start: Deployment, *, platform: str) -> None:
+    """A start that was not sent and has a rejected image waits for the one in use, like any other:
+    that may have to be pulled."""
+    place = {"platform": platform, "server": start.server_uuid}
+    rejected = has_rejected_image(**place)
+    in_use = image_in_use(**place, named=settings.BOT_IMAGES[platform])
+    this = Deployment.objects.filter(rejected, pk=start.pk, status=DeploymentStatus.STARTING)
+    if this.update(image=in_use, reason=REJECTED, **IN_LINE_AGAIN):
+        log_deployment(start, to=DeploymentStatus.WAITING_FOR_IMAGE, reason=REJECTED)
 
 
 def _log(platform: str, words: str, *, level: int = logging.INFO) -> None:

@@ -21,6 +21,7 @@ from tests.chaos.evidence import ENDS, Bot, Event, Evidence
 from tests.chaos.promises import (
     BLINK,
     every_end_was_delivered,
+    no_bot_went_to_a_server_out_of_service,
     no_client_saw_the_bots_of_another,
     no_client_was_starved,
     no_slot_stayed_idle_beside_a_waiter,
@@ -318,6 +319,7 @@ CLAIMS = {
     no_state_outlived_its_deadline: "stuck",
     no_slot_stayed_idle_beside_a_waiter: "stuck",
     no_client_was_starved: "stuck",
+    no_bot_went_to_a_server_out_of_service: "other",
     no_client_saw_the_bots_of_another: "other",
     every_end_was_delivered: "lost",
     the_mirror_was_right: "stuck",

@@ -94,6 +94,16 @@ class Delivery:
     attempts: int
 
 
+@dataclass(frozen=True)
+class ServerChange:
+    """A new state of a server, by Botpool's verdict."""
+
+    server: str
+    state: str
+    at: float
+    committed: float
+
+
 @dataclass
 class Evidence:
     bots: dict[int, Bot]
@@ -110,6 +120,8 @@ class Evidence:
     received: dict[str, set[int]] = field(default_factory=dict)  # events, by receiver
     # When a description was wrong for the longest time: from, until.
     mirror: dict[Any, tuple[float, float]] = field(default_factory=dict)
+    server_changes: list[ServerChange] = field(default_factory=list)
+    server_of: dict[tuple[str, int], str] = field(default_factory=dict)  # by slot and epoch
     collected_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -169,6 +181,8 @@ def collect(fleet: Fleet, clients: Clients, havoc: Havoc) -> Evidence:
         late=[row[0] for row in fleet.ask("SELECT what FROM chaos_late")],
         deliveries=_deliveries(fleet),
         received={name: set(each.received) for name, each in fleet.receivers.items()},
+        server_changes=_server_changes(fleet),
+        server_of=_server_of(fleet),
         collected_at=time.time(),
     )
 
@@ -210,3 +224,16 @@ def _deliveries(fleet: Fleet) -> list[Delivery]:
         f" WHERE event.to_status IN {ENDS} AND event.from_status <> event.to_status"
     )
     return [Delivery(*row) for row in rows]
+
+
+def _server_changes(fleet: Fleet) -> list[ServerChange]:
+    rows = fleet.ask(
+        f"SELECT uuid, state, {_SECONDS.format('at')},"
+        " extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 FROM chaos_server ORDER BY id"
+    )
+    return [ServerChange(*row) for row in rows]
+
+
+def _server_of(fleet: Fleet) -> dict[tuple[str, int], str]:
+    rows = fleet.ask("SELECT slot_name, epoch, server_uuid FROM slots_deployment")
+    return {(slot, epoch): server for slot, epoch, server in rows}

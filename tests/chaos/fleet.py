@@ -32,6 +32,16 @@ TABLES = """
 CREATE TABLE chaos_witness (id bigint GENERATED ALWAYS AS IDENTITY, fence bigint NOT NULL);
 CREATE TABLE chaos_late (what text NOT NULL);
 ALTER TABLE bots_botevent ADD COLUMN chaos_began timestamptz NOT NULL DEFAULT now();
+CREATE TABLE chaos_server (
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    uuid text NOT NULL, state text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE FUNCTION chaos_note_state() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO chaos_server (uuid, state) VALUES (NEW.uuid, NEW.state);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_state AFTER UPDATE ON coolify_serverreading FOR EACH ROW
+    WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION chaos_note_state();
 CREATE TABLE chaos_disk (is_full boolean NOT NULL);
 INSERT INTO chaos_disk VALUES (false);
 CREATE FUNCTION chaos_write() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -79,10 +79,26 @@ MUTATIONS = (
     _one(
         "an earlier process does not overrule a later one",
         "pool/images/rollout.py",
-        "row.named != image and row.named_at <= STARTED_AT",
-        "row.named != image",
+        "        elif row.named_at <= at:\n",
+        "        else:\n",
         "tests/pool/images/test_rollout.py::"
         "test_an_earlier_process_with_the_old_environment_changes_nothing_back",
+    ),
+    _one(
+        "no start with an image that was rejected meanwhile",
+        "pool/controller/start.py",
+        "wanted.exclude(rejected).update(",
+        "wanted.update(",
+        "tests/pool/images/test_restore_races.py::"
+        "test_a_bot_that_gets_its_slot_while_the_image_is_restored_starts_with_that",
+    ),
+    _one(
+        "what a frozen worker found of a pre-pull is not written",
+        "pool/controller/prepulls/steps.py",
+        "    with context.lease.fenced():\n        if ended_as",
+        "    if True:\n        if ended_as",
+        "tests/pool/images/test_prepull_steps.py::"
+        "test_what_a_worker_found_before_it_was_frozen_is_not_written",
     ),
     _one(
         "nothing is kept of a refused request",

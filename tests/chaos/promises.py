@@ -4,13 +4,15 @@ See checker.py for what it proves about safety.
 """
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.chaos import scale
-from tests.chaos.evidence import Bot, Delivery, Event, Evidence, Transition
+from tests.chaos.evidence import Bot, Delivery, Event, Evidence, ServerChange, Transition
 
+IN_SERVICE = ("healthy", "degraded")
 HOLDS_SLOT = ("DEPLOYING", "JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING")
 # Between a commit's timestamp and the moment at which others see it: the standby answers first.
 BLINK = 1.0
@@ -132,6 +134,30 @@ def _a_server_was_away(evidence: Evidence, begin: float, end: float) -> bool:
     return any(
         begin < until + scale.SLACK and since < end for since, until in evidence.havoc.servers_away
     )
+
+
+def no_bot_went_to_a_server_out_of_service(evidence: Evidence) -> Iterator[str]:
+    """Once that was committed, no transaction that began later gave a bot a slot there."""
+    for known, back in _out_of_service(evidence):
+        for event in evidence.events:
+            server = evidence.server_of.get((event.slot_name, event.epoch or 0))
+            if event.to_status != "DEPLOYING" or server != known.server:
+                continue
+            if known.committed + BLINK < event.began and event.at < back:
+                late = event.began - known.committed
+                yield f"{server} was known to be {known.state} for {late:.1f} s:\n      {event}"
+
+
+def _out_of_service(evidence: Evidence) -> Iterator[tuple[ServerChange, float]]:
+    """Each such state, and when the server was next in service."""
+    for change in evidence.server_changes:
+        later = (
+            each.at
+            for each in evidence.server_changes
+            if each.server == change.server and each.at > change.at and each.state in IN_SERVICE
+        )
+        if change.state not in IN_SERVICE:
+            yield change, min(later, default=math.inf)
 
 
 def no_client_was_starved(evidence: Evidence) -> Iterator[str]:

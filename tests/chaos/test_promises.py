@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos import scale
-from tests.chaos.evidence import Delivery
+from tests.chaos.evidence import Delivery, ServerChange
 from tests.chaos.made_up import SLOT, bot, event, found, transition, wish
 from tests.chaos.mirror import Mirror, Wrong
 from tests.chaos.seeds import parse, table
@@ -44,6 +44,27 @@ def test_it_finds_a_bot_that_waited_beyond_its_timeout(evidence):
 def test_it_finds_a_bot_that_was_left_pending(evidence):
     evidence.events[0] = event(-40.0, "PENDING")
     assert found(evidence) == ["bot 1 was PENDING for 41 s instead of 2 s"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "goes_wrong"),
+    [
+        ([("a", "unreachable", -5.0)], True),
+        # It had begun; it is back; it is another one; it takes bots.
+        ([("a", "unreachable", 0.5)], False),
+        ([("a", "unreachable", -5.0), ("a", "healthy", 0.5)], False),
+        ([("a", "unreachable", -5.0), ("a", "draining", 0.5)], True),
+        ([("b", "unreachable", -5.0), ("c", "unreachable", -5.0)], False),
+        ([("a", "degraded", -5.0)], False),
+    ],
+)
+def test_it_finds_a_bot_on_a_server_that_is_known_to_be_away(evidence, changes, goes_wrong):
+    evidence.server_of = {(SLOT, 1): "a"}
+    evidence.server_changes = [
+        ServerChange(server, state, at, committed=at) for server, state, at in changes
+    ]
+    expected = "a was known to be unreachable for 6.0 s:"
+    assert [each[: len(expected)] for each in found(evidence)] == [expected] * goes_wrong
 
 
 @pytest.fixture

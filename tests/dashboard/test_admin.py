@@ -13,6 +13,7 @@ from django.urls import reverse
 from api.keys import use_api_key
 from bots.models import ApiKey, Bot, BotEvent
 from dashboard.roles import OUR_APPS
+from servers.models import Server
 from slots.models import Deployment, Slot, SlotTransition
 from tests.dashboard.conftest import logged_in, make_user
 from tests.dashboard.populated import ask, populate, run
@@ -56,6 +57,18 @@ def test_force_release_leads_to_the_confirmation(administrator):
     )
     back = "next=%2Fadmin%2Fslots%2Fslot%2F"
     assert answer["Location"] == f"/actions/force-release/?item={slot.pk}&{back}"
+
+
+@pytest.mark.parametrize(
+    "action", ["cordon_server", "drain_server", "maintenance", "return_server", "warm_image"]
+)
+def test_orders_for_a_server_lead_to_their_confirmation(administrator, settings, action):
+    settings.COOLIFY_SERVER_UUIDS = ["a", "b"]
+    for uuid in settings.COOLIFY_SERVER_UUIDS:
+        Server.objects.create(uuid=uuid, name=f"bots-{uuid}", order="cordoned")
+    answer = administrator.post(list_of(Server), {"action": action, "_selected_action": ["a"]})
+    page = administrator.get(answer["Location"])
+    assert (page.status_code, "bots-a" in page.text) == (200, True)
 
 
 def test_a_viewer_is_offered_no_action_in_the_admin(db):

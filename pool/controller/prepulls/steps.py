@@ -1,12 +1,15 @@
 """One pre-pull in Coolify: an application of its own is made, started, and deleted afterwards.
 
 The image runs without BOT_DATA, so a bot exits at once; see docs/bots.md. The application's name
-belongs to this pre-pull alone, so a worker that takes over finds it after a lost answer.
+belongs to this pre-pull alone, so a worker that takes over finds it after a lost answer. A worker
+that was frozen for longer than its lease gets LeaseLost before it does anything more.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
+from django.db.models import F
 from django.db.models.functions import Now
 
 from coolify.client import Coolify
@@ -14,10 +17,11 @@ from coolify.client.errors import CoolifyError, NotAccepted, NotFound, Refused
 from coolify.client.image import Image
 from coolify.client.resources import DeploymentStatus as CoolifyStatus
 from core.clock import database_now, on_this_hosts_clock
+from core.leases import HeldLease
 from pool.controller.applications import our_environment
 from pool.controller.belief.answers import believed_list, require_gone, require_no_deployment
 from pool.controller.images import note_image
-from pool.images.prepulls import end_prepull, log_prepull, say
+from pool.images.prepulls import end_prepull, log_prepull
 from servers.health import IN_SERVICE
 from servers.models import Server
 from slots.deployment import WarmImage
@@ -28,24 +32,49 @@ SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=1)
 REMOVAL_PATIENCE = timedelta(hours=1)
 
 
+@dataclass
+class PrepullContext:
+    prepull: Prepull
+    lease: HeldLease
+    coolify: Coolify
+
+    def note(self, **fields: object) -> None:
+        with self.lease.fenced():
+            Prepull.objects.filter(pk=self.prepull.pk).update(**fields)
+        self.prepull.refresh_from_db()
+
+    def move(self, **fields: object) -> bool:
+        """False if it is over: it may be cancelled during a call to Coolify."""
+        with self.lease.fenced():
+            same = Prepull.objects.filter(pk=self.prepull.pk, status__in=UNDER_WAY)
+            moved = same.update(**fields)
+        self.prepull.refresh_from_db()
+        return bool(moved)
+
+    def end(self, status: PrepullStatus, detail: str) -> None:
+        with self.lease.fenced():
+            end_prepull(self.prepull, status, detail)
+
+
 def application_name(prepull: Prepull) -> str:
     return f"{settings.SLOT_NAME_PREFIX}-warmer-{prepull.pk}"
 
 
-def advance_prepull(prepull: Prepull, coolify: Coolify) -> None:
+def advance_prepull(context: PrepullContext) -> None:
     """The next step of one that is under way. After an error it is tried again, in its time."""
+    prepull = context.prepull
     if database_now() > prepull.deadline:
         was_pulling = prepull.status == PrepullStatus.PULLING
         status = _fault(prepull) if was_pulling else PrepullStatus.GIVEN_UP
-        end_prepull(prepull, status, f"It took too long. {prepull.detail}")
+        context.end(status, f"It took too long. {prepull.detail}")
         return
     try:
-        if prepull.status == PrepullStatus.STARTING:
-            _start(prepull, coolify)
+        if prepull.deployment_uuid:
+            _judge(context)
         else:
-            _judge(prepull, coolify)
+            _start(context)
     except CoolifyError as error:
-        _try_again(prepull, error)
+        _try_again(context, error)
 
 
 def _fault(prepull: Prepull) -> PrepullStatus:
@@ -54,59 +83,62 @@ def _fault(prepull: Prepull) -> PrepullStatus:
     return PrepullStatus.GIVEN_UP if away.exists() else PrepullStatus.FAILED
 
 
-def _try_again(prepull: Prepull, error: CoolifyError) -> None:
+def _try_again(context: PrepullContext, error: CoolifyError) -> None:
     """What Coolify reads and refuses, such as the name of an image, fails at once."""
-    if isinstance(error, Refused) and not prepull.deployment_uuid:
-        end_prepull(prepull, PrepullStatus.FAILED, f"Coolify refused it: {error}")
+    if isinstance(error, Refused) and not context.prepull.deployment_uuid:
+        context.end(PrepullStatus.FAILED, f"Coolify refused it: {error}")
         return
-    say(prepull, f"Tried again after: {error}")
-    _pause(prepull, error)
+    context.note(detail=f"Tried again after: {error}")
+    _pause(context, error)
 
 
-def _pause(prepull: Prepull, error: CoolifyError) -> None:
-    lasted = database_now() - prepull.status_since
+def _pause(context: PrepullContext, error: CoolifyError) -> None:
+    lasted = database_now() - context.prepull.status_since
     pause = max(SHORTEST_PAUSE, min(lasted / 4, LONGEST_PAUSE))
     if error.retry_after:
         pause = timedelta(seconds=error.retry_after)
-    Prepull.objects.filter(pk=prepull.pk).update(next_try_at=Now() + pause)
+    context.note(next_try_at=Now() + pause)
 
 
 # --- The start ---------------------------------------------------------------------------------
 
 
-def _start(prepull: Prepull, coolify: Coolify) -> None:
-    if not prepull.coolify_uuid:
-        uuid = find_application(prepull, coolify) or _create(prepull, coolify)
-        _note(prepull, coolify_uuid=uuid)
-    if not _move(prepull, detail="Its deployment is started"):
+def _start(context: PrepullContext) -> None:
+    if not context.prepull.coolify_uuid:
+        context.note(coolify_uuid=find_application(context) or _create(context))
+    if not context.move(detail="Its deployment is started"):
         return
     try:
-        uuid = _earlier_start(prepull, coolify) or _new_start(prepull, coolify)
+        uuid = _earlier_start(context) or _new_start(context)
     except NotFound:
-        _lose_application(prepull, coolify)
+        _lose_application(context)
         return
     # Noted even if it was cancelled meanwhile: then it is cancelled in Coolify by this.
-    _note(prepull, deployment_uuid=uuid)
-    _move(
-        prepull,
-        status=PrepullStatus.PULLING,
-        status_since=Now(),
-        deadline=Now() + settings.DEPLOY_TIMEOUT,
-        next_try_at=Now() + settings.DEPLOY_POLL_INTERVAL,
-        detail="Coolify pulls the image",
+    context.note(deployment_uuid=uuid)
+    # The wait in Coolify's own queue is not the image's fault. It is bounded all the same: Coolify
+    # sometimes forgets a deployment there.
+    context.move(
+        deadline=F("status_since") + 2 * settings.DEPLOY_TIMEOUT,
+        next_try_at=Now() + SHORTEST_PAUSE,
+        detail="Waits in Coolify's own queue",
     )
 
 
-def _lose_application(prepull: Prepull, coolify: Coolify) -> None:
+def _lose_application(context: PrepullContext) -> None:
     """It was deleted in Coolify, and its deployment with it: the next pass makes another."""
-    require_gone(coolify, prepull.coolify_uuid)
-    _note(prepull, coolify_uuid="", application_asked_at=None, start_asked_at=None)
-    say(prepull, "Its application was deleted in Coolify: another one is made")
+    require_gone(context.coolify, context.prepull.coolify_uuid)
+    context.note(
+        coolify_uuid="",
+        application_asked_at=None,
+        start_asked_at=None,
+        detail="Its application was deleted in Coolify: another one is made",
+    )
 
 
-def find_application(prepull: Prepull, coolify: Coolify) -> str:
+def find_application(context: PrepullContext) -> str:
     """The application of an earlier try whose answer was lost; empty if there is none. Another
     Botpool may use the same name in another environment."""
+    prepull, coolify = context.prepull, context.coolify
     if prepull.application_asked_at is None:
         return ""
     environment, name = our_environment(coolify), application_name(prepull)
@@ -116,75 +148,99 @@ def find_application(prepull: Prepull, coolify: Coolify) -> str:
     return next((app.uuid for app in found if app.environment_id == environment), "")
 
 
-def _create(prepull: Prepull, coolify: Coolify) -> str:
+def _create(context: PrepullContext) -> str:
     # Recorded before the call: a worker that takes over then knows that it may have been made.
-    _note(prepull, application_asked_at=database_now())
+    context.note(application_asked_at=database_now())
+    context.lease.check()
     try:
-        return coolify.create_application(
+        return context.coolify.create_application(
             project_uuid=settings.COOLIFY_PROJECT_UUID,
-            server_uuid=prepull.server_uuid,
+            server_uuid=context.prepull.server_uuid,
             environment_name=settings.COOLIFY_ENVIRONMENT_NAME,
             destination_uuid=settings.COOLIFY_DESTINATION_UUID or None,
-            image=Image.parse(prepull.image),
-            name=application_name(prepull),
+            image=Image.parse(context.prepull.image),
+            name=application_name(context.prepull),
             description="Botpool pulls an image beforehand; this application is then deleted",
         ).uuid
     except CoolifyError as error:
         if not error.maybe_done:
-            _note(prepull, application_asked_at=None)
+            context.note(application_asked_at=None)
         raise
 
 
-def _earlier_start(prepull: Prepull, coolify: Coolify) -> str:
+def _earlier_start(context: PrepullContext) -> str:
+    prepull = context.prepull
     if prepull.start_asked_at is None:
         return ""
     since = on_this_hosts_clock(prepull.start_asked_at)
     try:
-        return coolify.resolve_start(prepull.coolify_uuid, since=since).uuid
+        return context.coolify.resolve_start(prepull.coolify_uuid, since=since).uuid
     except NotAccepted:
         return ""
 
 
-def _new_start(prepull: Prepull, coolify: Coolify) -> str:
-    asked_at = prepull.start_asked_at or database_now()
-    _note(prepull, start_asked_at=asked_at)
-    answer = coolify.start(prepull.coolify_uuid)
+def _new_start(context: PrepullContext) -> str:
+    uuid, asked_at = context.prepull.coolify_uuid, context.prepull.start_asked_at or database_now()
+    context.note(start_asked_at=asked_at)
+    context.lease.check()
+    answer = context.coolify.start(uuid)
     since = on_this_hosts_clock(asked_at)
-    return answer.deployment_uuid or coolify.resolve_start(prepull.coolify_uuid, since=since).uuid
+    return answer.deployment_uuid or context.coolify.resolve_start(uuid, since=since).uuid
 
 
 # --- Its result --------------------------------------------------------------------------------
 
 
-def _judge(prepull: Prepull, coolify: Coolify) -> None:
+def _judge(context: PrepullContext) -> None:
     try:
-        found = coolify.deployment(prepull.deployment_uuid)
+        found = context.coolify.deployment(context.prepull.deployment_uuid)
     except NotFound:
-        _start_again(prepull, coolify)
+        _start_again(context)
         return
-    if not found.is_ended:
-        _note(prepull, next_try_at=Now() + settings.DEPLOY_POLL_INTERVAL)
-        return
-    if found.status == CoolifyStatus.FINISHED:
-        evidence = WarmImage.Evidence.PREPULL
-        note_image(prepull.image, prepull.server_uuid, evidence=evidence)
-        end_prepull(prepull, PrepullStatus.DONE, "The image is there")
+    if found.is_ended:
+        _settle(context, found.status)
+    elif found.status == CoolifyStatus.IN_PROGRESS:
+        _note_that_it_pulls(context)
     else:
-        detail = f"Coolify's deployment ended as {found.status}: is there such an image?"
-        end_prepull(prepull, _fault(prepull), detail)
-    _note(prepull, pulling=False)
+        context.note(next_try_at=Now() + settings.DEPLOY_POLL_INTERVAL)
 
 
-def _start_again(prepull: Prepull, coolify: Coolify) -> None:
+def _note_that_it_pulls(context: PrepullContext) -> None:
+    """From here on its time counts."""
+    begins = {
+        "status": PrepullStatus.PULLING,
+        "status_since": Now(),
+        "deadline": Now() + settings.DEPLOY_TIMEOUT,
+        "detail": "Coolify pulls the image",
+    }
+    was_pulling = context.prepull.status == PrepullStatus.PULLING
+    again_at = Now() + settings.DEPLOY_POLL_INTERVAL
+    context.move(next_try_at=again_at, **({} if was_pulling else begins))
+
+
+def _settle(context: PrepullContext, ended_as: str) -> None:
+    prepull = context.prepull
+    with context.lease.fenced():
+        if ended_as == CoolifyStatus.FINISHED:
+            evidence = WarmImage.Evidence.PREPULL
+            note_image(prepull.image, prepull.server_uuid, evidence=evidence)
+            context.end(PrepullStatus.DONE, "The image is there")
+        else:
+            detail = f"Coolify's deployment ended as {ended_as}: is there such an image?"
+            context.end(_fault(prepull), detail)
+        context.note(pulling=False)
+
+
+def _start_again(context: PrepullContext) -> None:
     """Coolify's queue was full, so it dropped the start; or the application was deleted."""
     try:
-        require_no_deployment(coolify, prepull.coolify_uuid)
+        require_no_deployment(context.coolify, context.prepull.coolify_uuid)
     except NotFound:
-        _lose_application(prepull, coolify)
+        _lose_application(context)
     else:
-        say(prepull, "Coolify accepted the start but made no deployment: its queue was full")
-    _move(
-        prepull,
+        words = "Coolify accepted the start but made no deployment: its queue was full"
+        context.note(detail=words)
+    context.move(
         status=PrepullStatus.STARTING,
         deployment_uuid="",
         start_asked_at=None,
@@ -195,26 +251,28 @@ def _start_again(prepull: Prepull, coolify: Coolify) -> None:
 # --- Afterwards --------------------------------------------------------------------------------
 
 
-def remove_application(prepull: Prepull, coolify: Coolify) -> None:
+def remove_application(context: PrepullContext) -> None:
     """Delete the application of one that is over, and its container with it."""
+    prepull = context.prepull
     try:
-        uuid = prepull.coolify_uuid or find_application(prepull, coolify)
+        uuid = prepull.coolify_uuid or find_application(context)
         if uuid:
-            _note(prepull, coolify_uuid=uuid)
-            _cancel(prepull, coolify)
-            _delete(uuid, coolify)
+            context.note(coolify_uuid=uuid)
+            _cancel(context)
+            _delete(context)
     except CoolifyError as error:
         if _is_out_of_patience(prepull):
             log_prepull(prepull, f"its application {prepull.coolify_uuid} is left behind: {error}")
-            _forget(prepull)
+            _forget(context)
         else:
-            _pause(prepull, error)
+            _pause(context, error)
         return
-    _forget(prepull)
+    _forget(context)
 
 
-def _cancel(prepull: Prepull, coolify: Coolify) -> None:
+def _cancel(context: PrepullContext) -> None:
     """A deployment that still runs would pull on, beside the next one."""
+    prepull, coolify = context.prepull, context.coolify
     if not prepull.pulling or prepull.start_asked_at is None:
         return
     since = on_this_hosts_clock(prepull.start_asked_at)
@@ -222,27 +280,31 @@ def _cancel(prepull: Prepull, coolify: Coolify) -> None:
         uuid = (
             prepull.deployment_uuid or coolify.resolve_start(prepull.coolify_uuid, since=since).uuid
         )
+        context.lease.check()
         coolify.cancel_deployment(uuid)
     except NotAccepted:
         pass  # nothing was started
     except NotFound:
-        _require_no_pull(prepull, coolify)
-    _note(prepull, pulling=False)
+        _require_no_pull(context)
+    context.note(pulling=False)
 
 
-def _require_no_pull(prepull: Prepull, coolify: Coolify) -> None:
+def _require_no_pull(context: PrepullContext) -> None:
     """Raises a CoolifyError unless Coolify may be believed that it has no such deployment."""
+    uuid = context.prepull.coolify_uuid
     try:
-        require_no_deployment(coolify, prepull.coolify_uuid)
+        require_no_deployment(context.coolify, uuid)
     except NotFound:
-        require_gone(coolify, prepull.coolify_uuid)
+        require_gone(context.coolify, uuid)
 
 
-def _delete(uuid: str, coolify: Coolify) -> None:
+def _delete(context: PrepullContext) -> None:
+    uuid = context.prepull.coolify_uuid
+    context.lease.check()
     try:
-        coolify.delete_application(uuid)
+        context.coolify.delete_application(uuid)
     except NotFound:
-        require_gone(coolify, uuid)
+        require_gone(context.coolify, uuid)
 
 
 def _is_out_of_patience(prepull: Prepull) -> bool:
@@ -250,17 +312,5 @@ def _is_out_of_patience(prepull: Prepull) -> bool:
     return database_now() - ended_at > REMOVAL_PATIENCE
 
 
-def _forget(prepull: Prepull) -> None:
-    _note(prepull, coolify_uuid="", application_asked_at=None, pulling=False, next_try_at=None)
-
-
-def _note(prepull: Prepull, **fields: object) -> None:
-    Prepull.objects.filter(pk=prepull.pk).update(**fields)
-    prepull.refresh_from_db()
-
-
-def _move(prepull: Prepull, **fields: object) -> bool:
-    """False if it is over: it may be cancelled during a call to Coolify."""
-    moved = Prepull.objects.filter(pk=prepull.pk, status__in=UNDER_WAY).update(**fields)
-    prepull.refresh_from_db()
-    return bool(moved)
+def _forget(context: PrepullContext) -> None:
+    context.note(coolify_uuid="", application_asked_at=None, pulling=False, next_try_at=None)

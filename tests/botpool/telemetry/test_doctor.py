@@ -1,4 +1,5 @@
 import re
+from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
@@ -262,6 +263,30 @@ def test_a_clean_up_that_keeps_no_images_is_a_fault(simulator, settings, capsys)
     server.docker_cleanup = {**server.docker_cleanup, "disable_application_image_retention": True}
     code, out = run_doctor(capsys)
     assert (code, "keeps no image of a stopped application" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("settings_of_coolify", "finding"),
+    [
+        ({}, "keeps the images of slots\n"),
+        ({"docker_cleanup_frequency": "daily"}, "keeps the images of slots\n"),
+        ({"docker_cleanup_frequency": "30 3 * * *"}, "It runs at 03:30 by the server's clock"),
+        ({"docker_cleanup_frequency": "0 */6 * * *"}, "It runs at “0 */6 * * *” by"),
+        (
+            {"docker_cleanup_frequency": "30 3 * * *", "force_docker_cleanup": False},
+            "keeps the images of slots\n",
+        ),
+    ],
+)
+def test_a_clean_up_at_another_time_is_pointed_out(
+    simulator, settings, capsys, settings_of_coolify, finding
+):
+    everything_runs()
+    server = simulator.world.servers[settings.COOLIFY_SERVER_UUIDS[0]]
+    server.docker_cleanup = {**server.docker_cleanup, **settings_of_coolify}
+    settings.IMAGE_CLEANUP_TIMES = [timedelta()]
+    code, out = run_doctor(capsys)
+    assert (code, finding in out) == (0, True), out
 
 
 @pytest.mark.parametrize("simulator", [{"concurrent_builds": 6}], indirect=True)

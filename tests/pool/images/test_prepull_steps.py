@@ -15,9 +15,11 @@ from coolify.client.resources import (
     Environment,
 )
 from coolify.client.starts import StartAnswer
+from core import leases
 from core.clock import database_now
+from core.leases import acquire_lease, break_lease
 from pool.controller.prepulls import work
-from pool.controller.prepulls.work import look_after_images
+from pool.controller.prepulls.work import LEASE, look_after_images
 from pool.images.prepulls import ask_prepull, cancel_prepull
 from pool.reconciler.orphans import has_our_name, names_of_prepulls
 from servers.models import Server
@@ -35,7 +37,7 @@ class Coolify:
         self.applications_made: list[str] = []
         self.started: list[str] = []
         self.calls: list[str] = []
-        self.ended = ""
+        self.status = "in_progress"
         self.fails: dict[str, Exception] = {}
         self.loses: set[str] = set()
 
@@ -84,7 +86,7 @@ class Coolify:
 
     def deployment(self, uuid: str) -> Deployment:
         self._call("deployment")
-        return Deployment(uuid=uuid, status=self.ended or "in_progress")
+        return Deployment(uuid=uuid, status=self.status)
 
     def cancel_deployment(self, uuid: str) -> Cancellation:
         self._call("cancel")
@@ -118,8 +120,8 @@ def passes(number: int = 1) -> Prepull:
 
 
 def test_a_finished_pull_leaves_a_warm_image_and_nothing_else(coolify, prepull):
-    assert passes().status == "pulling"
-    coolify.ended = "finished"
+    assert passes(2).status == "pulling"
+    coolify.status = "finished"
     done = passes(2)
     assert (done.status, done.pulling, done.coolify_uuid) == ("done", False, "")
     assert WarmImage.objects.get().evidence == "prepull"
@@ -138,12 +140,12 @@ def test_its_application_is_no_orphan_while_the_row_knows_it(coolify, prepull):
 def test_after_a_lost_answer_nothing_is_made_twice(coolify, prepull, lost):
     coolify.loses.add(lost)
     assert passes().status == "starting"
-    assert passes().status == "pulling"
+    assert passes(2).status == "pulling"
     assert (coolify.calls.count("create"), len(coolify.started)) == (1, 1)
 
 
 def test_a_failed_deployment_fails_the_pre_pull(coolify, prepull):
-    coolify.ended = "failed"
+    coolify.status = "failed"
     over = passes(3)
     assert (over.status, over.pulling) == ("failed", False)
     assert coolify.applications_made == [] and not WarmImage.objects.exists()
@@ -152,16 +154,40 @@ def test_a_failed_deployment_fails_the_pre_pull(coolify, prepull):
 def test_a_server_that_went_away_says_nothing_about_the_image(coolify, prepull):
     passes()
     Server.objects.create(uuid="a", state="unreachable")
-    coolify.ended = "failed"
+    coolify.status = "failed"
     assert passes().status == "given_up"
 
 
 def test_a_pull_that_takes_too_long_is_cancelled_in_coolify(coolify, prepull):
-    passes()
+    passes(2)
     Prepull.objects.update(deadline=Now() - timedelta(seconds=1))
     over = passes(2)
     assert (over.status, over.pulling, coolify.calls.count("cancel")) == ("failed", False, 1)
     assert coolify.applications_made == []
+
+
+def test_the_time_in_coolifys_own_queue_does_not_count(coolify, prepull, settings):
+    coolify.status = "queued"
+    queued = passes(2)
+    assert (queued.status, queued.detail) == ("starting", "Waits in Coolify's own queue")
+    assert queued.deadline - queued.status_since == 2 * settings.DEPLOY_TIMEOUT
+    Prepull.objects.update(deadline=Now() + timedelta(seconds=1))
+    coolify.status = "in_progress"
+    pulls = passes()
+    assert (pulls.status, pulls.deadline - pulls.status_since) == (
+        "pulling",
+        settings.DEPLOY_TIMEOUT,
+    )
+    # From then on it does.
+    assert passes(3).deadline == pulls.deadline
+
+
+def test_a_pull_that_coolify_never_begins_is_not_the_images_fault(coolify, prepull):
+    coolify.status = "queued"
+    passes()
+    Prepull.objects.update(deadline=Now() - timedelta(seconds=1))
+    over = passes(2)
+    assert (over.status, over.pulling, coolify.calls.count("cancel")) == ("given_up", False, 1)
 
 
 def test_what_an_operator_cancels_is_cancelled_in_coolify(coolify, prepull):
@@ -184,11 +210,11 @@ def test_an_application_that_was_deleted_in_coolify_is_made_anew(coolify, prepul
     lost = passes()
     assert (lost.status, lost.coolify_uuid) == ("starting", "")
     coolify.fails, coolify.started = {}, []
-    assert (passes().status, coolify.calls.count("create")) == ("pulling", 2)
+    assert (passes(2).status, coolify.calls.count("create")) == ("pulling", 2)
 
 
 def test_a_missing_deployment_is_not_believed_while_the_application_is_in_doubt(coolify, prepull):
-    passes()
+    passes(2)
     coolify.fails = dict.fromkeys(["application", "deployment"], GONE)
     assert (passes().status, coolify.calls.count("start")) == ("pulling", 1)
 
@@ -231,7 +257,7 @@ def test_an_outage_of_coolify_is_not_the_images_fault(coolify, prepull):
 
 def test_an_application_that_cannot_be_deleted_is_left_to_the_reconciler(coolify, prepull):
     passes()
-    coolify.ended, coolify.fails["delete"] = "finished", Unavailable("502")
+    coolify.status, coolify.fails["delete"] = "finished", Unavailable("502")
     assert passes(3).coolify_uuid != ""
     Prepull.objects.update(ended_at=Now() - timedelta(hours=2))
     assert passes().coolify_uuid == ""
@@ -247,3 +273,74 @@ def test_a_long_pause_of_coolify_does_not_put_off_its_deadline(coolify, prepull)
     look_after_images()
     after = Prepull.objects.get()
     assert (after.status, after.pulling) == ("failed", False)
+
+
+# --- A worker that was frozen -------------------------------------------------------------------
+
+
+@pytest.fixture
+def frozen_in(coolify, monkeypatch):
+    """The worker is frozen in this call for longer than its lease, and others take over."""
+
+    def freeze(name: str, meanwhile) -> None:
+        call, hours = getattr(coolify, name), []
+
+        def frozen(*args, **kwargs):
+            monkeypatch.setattr(coolify, name, call)
+            try:
+                return call(*args, **kwargs)
+            finally:
+                hours.append(1)
+                break_lease(LEASE)
+                meanwhile()
+
+        clock = leases._clock
+        monkeypatch.setattr(leases, "_clock", lambda: clock() + 3_600 * len(hours))
+        monkeypatch.setattr(coolify, name, frozen)
+
+    return freeze
+
+
+def test_a_worker_that_was_frozen_starts_nothing_more(coolify, prepull, frozen_in):
+    coolify.fails["start"] = Unavailable("502", maybe_done=True)
+    passes()
+    del coolify.fails["start"]
+    frozen_in("resolve_start", passes)
+    passes()
+    assert (Prepull.objects.get().status, len(coolify.started)) == ("starting", 1)
+
+
+def test_a_worker_that_was_frozen_makes_no_second_application(coolify, prepull, frozen_in):
+    coolify.fails["create"] = Unavailable("502", maybe_done=True)
+    passes()
+    del coolify.fails["create"]
+    frozen_in("applications", passes)
+    passes()
+    assert (coolify.calls.count("create"), len(coolify.started)) == (2, 1)
+
+
+def test_a_worker_that_was_frozen_cancels_and_deletes_nothing_more(coolify, prepull, frozen_in):
+    passes()
+    cancel_prepull(Prepull.objects.get(), actor="anna", reason="Wrong tag")
+    frozen_in("cancel_deployment", passes)
+    passes()
+    assert (coolify.calls.count("cancel"), coolify.calls.count("delete")) == (2, 1)
+
+
+def test_what_a_worker_found_before_it_was_frozen_is_not_written(coolify, prepull, frozen_in):
+    passes()
+    coolify.status = "finished"
+
+    def end_and_prune():
+        passes()
+        WarmImage.objects.update(cold_since=Now(), cold_reason="A clean-up")
+
+    frozen_in("deployment", end_and_prune)
+    passes()
+    assert WarmImage.objects.get().cold_since is not None
+
+
+def test_pre_pulls_that_another_worker_holds_are_left_alone(coolify, prepull):
+    acquire_lease(LEASE, ttl=timedelta(minutes=1))
+    passes()
+    assert coolify.calls == []

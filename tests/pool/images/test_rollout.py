@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
+from core.clock import process_started_at
 from pool.images import rollout
 from pool.images.prepulls import ask_prepull, cancel_prepull
 from pool.images.rollout import (
@@ -255,7 +256,8 @@ def test_a_failed_pull_is_not_tried_again_at_once(switching):
 def test_an_earlier_process_with_the_old_environment_changes_nothing_back(
     switching, settings, monkeypatch
 ):
-    monkeypatch.setattr(rollout, "STARTED_AT", rollout.STARTED_AT - timedelta(hours=1))
+    earlier = process_started_at() - timedelta(hours=1)
+    monkeypatch.setattr(rollout, "process_started_at", lambda: earlier)
     settings.BOT_IMAGES = {"google-meet": OLD}
     follow_environment()
     assert row().wanted == NEW
