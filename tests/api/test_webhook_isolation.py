@@ -9,7 +9,7 @@ import pytest
 from api.keys import create_api_key
 from api.webhooks import sending
 from api.webhooks.deliveries import deliver_webhooks
-from bots.models import Bot
+from bots.models import Bot, WebhookEndpoint
 from bots.moves import Outcome
 from bots.status import BotStatus
 from pool.lifecycle import end_bot
@@ -86,3 +86,13 @@ def test_600_events_to_a_dead_host_do_not_delay_another_client(full_pool, settin
         deliver_webhooks()
     assert sorted(healthy.statuses) == ["CANCELLED", "PENDING", "QUEUED"]
     assert max(healthy.got.tries_before) <= 16
+
+
+def test_an_endpoint_that_failed_is_tried_with_one_event(full_pool, settings, monkeypatch):
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    monkeypatch.setattr(sending, "CONNECT_TIMEOUT", 0.5)
+    with dead_host() as dead:
+        three_events(Api(create_api_key(name="unlucky", webhook_url=dead.url)))
+        WebhookEndpoint.objects.update(failures=1)
+        deliver_webhooks()
+    assert len(dead.held) == 1
