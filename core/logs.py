@@ -58,10 +58,12 @@ def _message(record: logging.LogRecord) -> str:
 
 
 class WithoutTraceback(logging.Filter):
-    """Drops the traceback of a refusal: the place in our code explains nothing."""
+    """Drops the traceback of a refused request: the place in our code explains nothing, and any
+    caller could fill the log with it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno < logging.ERROR:
+        is_warning = record.name == "django.request" and record.levelno < logging.ERROR
+        if is_warning or record.name.startswith("django.security."):
             record.exc_info = None
         return True
 

@@ -248,6 +248,24 @@ MORE = (
         f"{_READ_ONLY}::test_pages_answer_that_they_are_unavailable",
     ),
     one(
+        "the ticker goes on beside a read-only database",
+        "core/jobs/ticker.py",
+        """                if not is_unavailable(error):
+                    raise
+                logger.warning("The ticker lost""",
+        """                if error:
+                    raise
+                logger.warning("The ticker lost""",
+        "tests/core/jobs/test_ticker.py::test_it_goes_on_beside_a_read_only_database",
+    ),
+    one(
+        "a refused request writes no traceback",
+        "core/logs.py",
+        ' or record.name.startswith("django.security."):\n',
+        ":\n",
+        "tests/core/test_logs.py::test_a_refusal_has_no_traceback",
+    ),
+    one(
         "a short secret stops the start",
         "botpool/runtime/secret_files.py",
         "    if len(secret) < SHORTEST:\n",
