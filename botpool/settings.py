@@ -466,12 +466,17 @@ LOGGING = {
         "json": {"()": "core.logs.JsonFormatter"},
     },
     "filters": {"without_traceback": {"()": "core.logs.WithoutTraceback"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "handlers": {
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["without_traceback"],
+        }
+    },
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         # Internet scanners. They get a 400, which is not worth a log line.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
-        "django.request": {"filters": ["without_traceback"]},
     }
     | {
         name: {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False}

@@ -12,15 +12,17 @@ from django.conf import settings
 
 from core.correlation import current_bot, current_correlation_id
 
-# C0 and C1 control characters and Unicode's line separators: text from outside must not be able
-# to start a log line of its own.
-_ESCAPES = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]} | {
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-    10: "\\n",
-    13: "\\r",
-    9: "\\t",
-}
+# C0 and C1 control characters, and Unicode's line separators and changes of direction: text from
+# outside must not be able to start a log line of its own, or to show a line in another order.
+_ESCAPES = (
+    {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}
+    | {code: f"\\u{code:04x}" for code in [*range(0x2028, 0x202F), *range(0x2066, 0x206A)]}
+    | {
+        10: "\\n",
+        13: "\\r",
+        9: "\\t",
+    }
+)
 
 
 def one_line(text: str) -> str:
@@ -56,10 +58,12 @@ def _message(record: logging.LogRecord) -> str:
 
 
 class WithoutTraceback(logging.Filter):
-    """Drops the traceback of a refusal: the place in our code explains nothing."""
+    """Drops the traceback of a refused request: the place in our code explains nothing, and any
+    caller could fill the log with it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno < logging.ERROR:
+        is_warning = record.name == "django.request" and record.levelno < logging.ERROR
+        if is_warning or record.name.startswith("django.security."):
             record.exc_info = None
         return True
 
@@ -71,7 +75,9 @@ class TextFormatter(logging.Formatter):
         if correlation_id and "[corr=" not in line:
             line += f" [corr={correlation_id}]"
         if record.exc_info:
-            line += "\n" + without_secret(self.formatException(record.exc_info))
+            # Indented: the text of an error may come from outside.
+            for each in without_secret(self.formatException(record.exc_info)).splitlines():
+                line += f"\n    {one_line(each)}"
         return line
 
 

@@ -24,15 +24,16 @@ class ThrottledForm(AuthenticationForm):
     def clean(self) -> dict[str, Any]:
         name = (self.cleaned_data.get("username") or "").lower()
         address = _address(self.request)
-        if is_throttled(name=name, address=address):
+        # Counted before the password is checked: of many attempts at once, none passes the limit.
+        attempt = LoginFailure.objects.create(username=name[:150], address=address)
+        if is_throttled(attempt):
+            attempt.delete()
             raise ValidationError(
                 "Too many failed attempts. Try again in 15 minutes.", code="throttled"
             )
-        try:
-            return super().clean()
-        except ValidationError:
-            LoginFailure.objects.create(username=name[:150], address=address)
-            raise
+        cleaned = super().clean()
+        attempt.delete()
+        return cleaned
 
 
 class ThrottledLogin(LoginView):
@@ -55,14 +56,14 @@ class Logout(LogoutView):
         return redirect("overview")
 
 
-def is_throttled(*, name: str, address: str) -> bool:
-    """Whether the name or the address has failed too often.
+def is_throttled(attempt: LoginFailure) -> bool:
+    """Whether the name or the address of this attempt has failed too often before.
 
     The limit per name holds for every address. It can also lock out the owner for a while.
     """
-    lately = LoginFailure.objects.filter(at__gt=Now() - WITHIN)
-    by_name = lately.filter(username=name)[:FAILURES_OF_A_NAME].count()
-    by_address = lately.filter(address=address)[:FAILURES_OF_AN_ADDRESS].count()
+    others = LoginFailure.objects.filter(at__gt=Now() - WITHIN).exclude(pk=attempt.pk)
+    by_name = others.filter(username=attempt.username)[:FAILURES_OF_A_NAME].count()
+    by_address = others.filter(address=attempt.address)[:FAILURES_OF_AN_ADDRESS].count()
     return by_name >= FAILURES_OF_A_NAME or by_address >= FAILURES_OF_AN_ADDRESS
 
 

@@ -1,5 +1,7 @@
 from django.db import migrations
 
+from core.migration_operations import drop_index
+
 # Counting and pruning read history by age. BRIN indexes are tiny and cost almost nothing per
 # inserted row.
 INDEXES = {
@@ -13,7 +15,7 @@ INDEXES = {
 def _index(name, columns):
     table, column = columns.split()
     return migrations.RunSQL(
-        sql=f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {table} USING brin {column}"
+        sql=f"CREATE INDEX CONCURRENTLY {name} ON {table} USING brin {column}"
         " WITH (pages_per_range = 32, autosummarize = on)",
         reverse_sql=f"DROP INDEX CONCURRENTLY IF EXISTS {name}",
     )
@@ -27,4 +29,8 @@ class Migration(migrations.Migration):
         ("slots", "0006_findings_and_uptime"),
     ]
 
-    operations = [_index(name, columns) for name, columns in INDEXES.items()]
+    operations = [
+        operation
+        for name, columns in INDEXES.items()
+        for operation in (drop_index(name), _index(name, columns))
+    ]

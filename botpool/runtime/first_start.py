@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import connection
 
 from api.keys import create_api_key
 from core.locks import session_lock
@@ -27,9 +27,11 @@ def migrate() -> None:
     call_command("migrate", interactive=False, verbosity=0)
 
 
-@transaction.atomic
 def make_operator() -> dict[str, str]:
-    """Create the operator's account and API key, to be shown once; nothing if there are users."""
+    """Create the operator's account and API key, to be shown once; nothing if there are users.
+
+    Only inside a transaction.
+    """
     if User.objects.exists():
         return {}
     password = secrets.token_urlsafe(12)

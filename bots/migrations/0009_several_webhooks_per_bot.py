@@ -1,7 +1,8 @@
 import django.db.models.deletion
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 from django.db.models import F, Q
+
+from core.migration_operations import AddIndexConcurrently, drop_index
 
 BOT_AND_ENDPOINT = models.UniqueConstraint(
     F("bot"), F("endpoint"), name="webhook_is_unique_to_bot_and_endpoint"
@@ -35,16 +36,18 @@ class Migration(migrations.Migration):
         # The new rule first, then the old one goes: no moment is without either.
         migrations.SeparateDatabaseAndState(
             database_operations=[
+                drop_index("webhook_is_unique_to_bot_and_endpoint"),
                 migrations.RunSQL(
                     "CREATE UNIQUE INDEX CONCURRENTLY webhook_is_unique_to_bot_and_endpoint"
                     " ON bots_webhook (bot_id, endpoint_id)",
                     "DROP INDEX webhook_is_unique_to_bot_and_endpoint",
                 ),
                 migrations.RunSQL(
-                    "ALTER TABLE bots_webhook DROP CONSTRAINT bots_webhook_bot_id_key",
+                    "ALTER TABLE bots_webhook DROP CONSTRAINT IF EXISTS bots_webhook_bot_id_key",
                     "ALTER TABLE bots_webhook ADD CONSTRAINT bots_webhook_bot_id_key"
                     " UNIQUE (bot_id)",
                 ),
+                drop_index("delivery_is_unique_to_webhook_and_event"),
                 migrations.RunSQL(
                     "CREATE UNIQUE INDEX CONCURRENTLY delivery_is_unique_to_webhook_and_event"
                     " ON bots_webhookdelivery (webhook_id, event_id)",
@@ -52,7 +55,7 @@ class Migration(migrations.Migration):
                 ),
                 migrations.RunSQL(
                     "ALTER TABLE bots_webhookdelivery"
-                    " DROP CONSTRAINT bots_webhookdelivery_event_id_key",
+                    " DROP CONSTRAINT IF EXISTS bots_webhookdelivery_event_id_key",
                     "ALTER TABLE bots_webhookdelivery"
                     " ADD CONSTRAINT bots_webhookdelivery_event_id_key UNIQUE (event_id)",
                 ),

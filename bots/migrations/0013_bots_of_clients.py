@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from core.migration_operations import AddIndexConcurrently
 
 
 def give_each_key_a_client(apps, schema_editor):

@@ -1,10 +1,10 @@
 from django.contrib.postgres.indexes import GinIndex
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.contrib.postgres.search import SearchVectorField
 from django.db import migrations
 from django.db.models import CharField, F, Func, Value
 
 from bots.search import Joined
+from core.migration_operations import AddIndexConcurrently
 
 TEXT = Joined(
     Joined(

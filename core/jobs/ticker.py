@@ -11,7 +11,7 @@ import logging
 import threading
 from datetime import timedelta
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import Error, connection, transaction
 
 from core.jobs.jobs import LONGEST_PAUSE, ask_for_due_jobs
 from core.leases import (
@@ -23,6 +23,7 @@ from core.leases import (
     extend_lease,
     release_lease,
 )
+from core.sql import is_unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,9 @@ class Ticker:
         while not self.stopping.is_set():
             try:
                 self._tick_while_connected()
-            except (OperationalError, InterfaceError) as error:
+            except Error as error:
+                if not is_unavailable(error):
+                    raise
                 logger.warning("The ticker lost the database: %s", str(error).strip())
                 connection.close()
                 self.stopping.wait(PAUSE_WITHOUT_DATABASE)
@@ -61,7 +64,7 @@ class Ticker:
                     self.pause = LONGEST_PAUSE
                     return set()
                 asked, self.pause = ask_for_due_jobs(woken=woken)
-        except (OperationalError, InterfaceError):
+        except Error:
             # A lease that was rolled back is not ours: the next one to lead gets the same fence.
             self.lease = before
             self.woken |= woken
@@ -107,7 +110,9 @@ class Ticker:
             return
         try:
             release_lease(self.lease)
-        except (OperationalError, InterfaceError):
+        except Error as error:
+            if not is_unavailable(error):
+                raise
             logger.warning("The ticker could not release its lease, which now expires")
 
 

@@ -1,6 +1,7 @@
 """Lists as CSV files: streamed, and safe to open in a spreadsheet."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,6 +37,11 @@ def _lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[st
         yield writer.writerow([_cell(value) for value in row])
 
 
+# A formula may follow spaces. In some countries cells also end at a semicolon, and full-width signs
+# count, too.
+_FORMULA = re.compile(r"(^|[;\t\r\n])(?=\s*[=+@＝＋－＠-]|[\t\r\n])")
+
+
 def _cell(value: Any) -> str:
     """Escape a value that a spreadsheet would run as a formula."""
     if isinstance(value, datetime):
@@ -44,5 +50,4 @@ def _cell(value: Any) -> str:
         return f"{value.total_seconds():.3f}"
     if value is None or isinstance(value, bool | int | float):
         return "" if value is None else str(value)
-    text = str(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
+    return _FORMULA.sub(r"\1'", str(value))

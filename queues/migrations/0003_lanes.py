@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from core.migration_operations import AddFieldOnce, AddIndexConcurrently
 
 
 class Migration(migrations.Migration):
@@ -8,7 +9,7 @@ class Migration(migrations.Migration):
     dependencies = [("queues", "0002_turns")]
 
     operations = [
-        migrations.AddField(
+        AddFieldOnce(
             model_name="queueentry",
             name="lane",
             field=models.BigIntegerField(db_default=0),

@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from core.migration_operations import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):

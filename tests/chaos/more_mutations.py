@@ -1,4 +1,4 @@
-"""Mutations of what decides on evidence, and of what keeps servers and clients apart."""
+"""Mutations of what decides on evidence, keeps servers and clients apart, and resists attacks."""
 
 from tests.chaos.mutation import one
 
@@ -10,6 +10,10 @@ _ORDERS = "tests/pool/servers/test_orders.py"
 _FAILING = "tests/pool/failures/test_failing_slots.py"
 _TURNS = "tests/pool/test_turns.py"
 _GONE = "pool/controller/containers/gone.py"
+_ISOLATION = "tests/api/test_webhook_isolation.py"
+_TRICKS = "tests/security/test_tricks.py"
+_PROBLEMS = "tests/api/test_problems.py"
+_READ_ONLY = "tests/botpool/telemetry/test_read_only.py"
 
 MORE = (
     # --- Evidence about containers -------------------------------------------------------------
@@ -191,15 +195,129 @@ MORE = (
         "api/webhooks/deliveries.py",
         "places = min(room, PER_ENDPOINT - busy[endpoint.pk])",
         "places = room",
-        "tests/api/test_webhook_isolation.py::"
-        "test_600_events_to_a_dead_host_do_not_delay_another_client",
+        f"{_ISOLATION}::test_600_events_to_a_dead_host_do_not_delay_another_client",
     ),
     one(
-        "an endpoint that failed gets one call until it answers",
+        "an endpoint that failed gets one call at a time",
         "api/webhooks/deliveries.py",
         "places = min(places, failing_room, 1 - busy[endpoint.pk])",
         "places = min(places, failing_room)",
-        "tests/api/test_webhook_isolation.py::"
-        "test_an_endpoint_that_failed_gets_one_call_until_it_answers",
+        f"{_ISOLATION}::test_an_endpoint_that_failed_gets_one_call_until_it_answers",
+    ),
+    # --- Attacks from outside ------------------------------------------------------------------
+    one(
+        "attempts to log in are limited",
+        "dashboard/login.py",
+        "        if is_throttled(attempt):\n",
+        "        if attempt.pk is None:\n",
+        f"{_TRICKS}::test_login_attempts_are_limited",
+        "tests/dashboard/test_login.py::"
+        "test_attempts_at_once_count_before_their_password_is_checked",
+    ),
+    one(
+        "webhooks go to public addresses of IPv6 only",
+        "api/webhooks/addresses.py",
+        "        ip.version == 6 and ip not in _PUBLIC_IPV6\n",
+        "        ip.version == 6 and ip.is_multicast\n",
+        f"{_TRICKS}::test_webhooks_cannot_reach_private_addresses",
+    ),
+    one(
+        "the text of an error forges no line of the log",
+        "core/logs.py",
+        'line += f"\\n    {one_line(each)}"',
+        'line += f"\\n{each}"',
+        f"{_TRICKS}::test_the_text_of_an_error_cannot_forge_a_log_line",
+    ),
+    one(
+        "exports hold no formulas",
+        "dashboard/lists/csv_export.py",
+        """    return _FORMULA.sub(r"\\1'", str(value))\n""",
+        "    return str(value)\n",
+        f"{_TRICKS}::test_a_spreadsheet_runs_no_text_of_an_export",
+    ),
+    one(
+        "no answer of the API is kept in a cache",
+        "api/problems.py",
+        '        response.headers.setdefault("Cache-Control", "no-store")\n',
+        "",
+        f"{_PROBLEMS}::test_no_answer_is_kept_in_a_cache",
+    ),
+    one(
+        "an answer names few errors",
+        "api/problems.py",
+        "sorted(errors)[:MOST_ERRORS]",
+        "sorted(errors)",
+        f"{_PROBLEMS}::test_a_long_list_of_errors_is_cut",
+    ),
+    one(
+        "short names of secrets are masked",
+        "bots/masking.py",
+        " or not _SECRET_WORDS.isdisjoint(words)\n",
+        "\n",
+        "tests/bots/test_masking.py::test_a_secret_is_hidden_by_its_name",
+    ),
+    one(
+        "a bot that does not leave when told to loses its slot",
+        "pool/reconciler/long_meetings.py",
+        "busy.filter(assigned_bot__started_at__lt=latest)",
+        "busy.filter(assigned_bot__started_at__lt=latest, pk=None)",
+        "tests/pool/reconciler/test_long_meetings.py::"
+        "test_a_bot_that_stays_all_the_same_fails_and_its_slot_is_released",
+    ),
+    # --- Faults of the database and the disk ---------------------------------------------------
+    one(
+        "a read-only database is not ready",
+        "core/sql.py",
+        'return "read_only" if is_read_only else "" if may_write else "privileges"',
+        'return "" if may_write else "privileges"',
+        f"{_READ_ONLY}::test_a_read_only_database_is_not_ready",
+    ),
+    one(
+        "a database that cannot be written to is no error of ours",
+        "core/sql.py",
+        " and sqlstate(error) in (READ_ONLY, INSUFFICIENT_PRIVILEGE)\n",
+        " and sqlstate(error) == DISK_FULL\n",
+        f"{_READ_ONLY}::test_the_api_answers_that_it_is_unavailable",
+        f"{_READ_ONLY}::test_pages_answer_that_they_are_unavailable",
+    ),
+    one(
+        "the ticker goes on beside a read-only database",
+        "core/jobs/ticker.py",
+        """                if not is_unavailable(error):
+                    raise
+                logger.warning("The ticker lost""",
+        """                if error:
+                    raise
+                logger.warning("The ticker lost""",
+        "tests/core/jobs/test_ticker.py::test_it_goes_on_beside_a_read_only_database",
+    ),
+    one(
+        "a refused request writes no traceback",
+        "core/logs.py",
+        ' or record.name.startswith("django.security."):\n',
+        ":\n",
+        "tests/core/test_logs.py::test_a_refusal_has_no_traceback",
+    ),
+    one(
+        "a short secret stops the start",
+        "botpool/runtime/secret_files.py",
+        "    if len(secret) < SHORTEST:\n",
+        "    if secret is None:\n",
+        "tests/botpool/test_settings.py::test_an_empty_or_short_secret_file_is_refused_with_one_line",
+    ),
+    one(
+        "a migration is recorded in its own transaction",
+        "botpool/management/commands/migrate.py",
+        "            self.migration.enter_context(transaction.atomic(self.database))\n",
+        "            self.migration.callback(transaction.get_connection)\n",
+        "tests/botpool/runtime/test_killed_first_start.py::"
+        "test_the_next_start_works_after_a_kill_before_a_migration_was_recorded",
+    ),
+    one(
+        "an index that an interrupted migration left is made anew",
+        "core/migration_operations.py",
+        '        schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.index.name}")\n',
+        "",
+        "tests/ops/test_migrations.py::test_a_migration_that_is_not_atomic_can_be_repeated",
     ),
 )

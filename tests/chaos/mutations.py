@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.chaos.more_mutations import MORE
@@ -578,13 +579,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="only safeguards whose names contain these words")
     parser.add_argument("--chaos", action="store_true", help="run the chaos instead of tests")
+    parser.add_argument("--at-once", type=int, default=1, help="safeguards removed at a time")
     options = parser.parse_args()
     wanted = [each for each in MUTATIONS if all(word in each.safeguard for word in options.words)]
     if options.chaos:
         wanted = [each for each in wanted if each.chaos_notices]
         failed = [safeguard for safeguard in map(_judge_by_chaos, wanted) if safeguard]
     else:
-        failed = [safeguard for safeguard in _trials(wanted) if safeguard]
+        failed = [each for each in _trials(wanted, at_once=options.at_once) if each]
     print(f"\n{len(wanted) - len(failed)} of {len(wanted)} removed safeguards were noticed.")
     return 1 if failed else 0
 
@@ -605,14 +607,15 @@ def _judge_by_chaos(mutation: Mutation) -> str:
     return mutation.safeguard
 
 
-def _trials(wanted: list[Mutation]) -> list[str]:
+def _trials(wanted: list[Mutation], *, at_once: int) -> list[str]:
     scenarios = list(dict.fromkeys(name for each in wanted for name in each.scenarios))
     code, output = trial((), tuple(scenarios), patience=PATIENCE + 30 * len(scenarios))
     if code != 0:
         print(output)
         return ["the unchanged source"]
     print(f"unchanged source: {len(scenarios)} scenarios pass", flush=True)
-    return [_judge(each) for each in wanted]
+    with ThreadPoolExecutor(at_once) as executor:
+        return list(executor.map(_judge, wanted))
 
 
 def _judge(mutation: Mutation) -> str:

@@ -24,7 +24,7 @@ def test_each_scenario_exists(mutation):
 
 @pytest.mark.slow
 def test_a_missing_epoch_check_is_noticed():
-    mutation = MUTATIONS[0]
+    [mutation] = [each for each in MUTATIONS if each.safeguard == "epoch check of a slot's moves"]
     code, output = trial(mutation.edits, mutation.scenarios)
     assert code == 1, output
     assert failures(output) == [mutation.scenarios[0].split("::")[1]]

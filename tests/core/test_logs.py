@@ -92,3 +92,21 @@ def test_no_line_contains_the_secret_of_coolifys_webhook(path):
         line = formatter.format(refused)
         assert "Not Found" in line
         assert "s3cret" not in line
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "has_traceback"),
+    [
+        ("django.security.DisallowedModelAdminLookup", logging.ERROR, False),
+        ("django.request", logging.WARNING, False),
+        ("django.request", logging.ERROR, True),
+        ("pool.drain", logging.WARNING, True),
+    ],
+)
+def test_a_refusal_has_no_traceback(name, level, has_traceback):
+    handlers = logging.getLogger("core").handlers
+    [console] = [each for each in handlers if type(each) is logging.StreamHandler]
+    error = (ValueError, ValueError("x"), None)
+    record = logging.LogRecord(name, level, "x.py", 1, "Refused", (), error)
+    assert console.filter(record)
+    assert bool(record.exc_info) is has_traceback

@@ -1,6 +1,7 @@
 """Login, its limits, and the security of pages."""
 
 import pytest
+from django.contrib.auth.forms import AuthenticationForm
 from django.db.models import F
 from django.test import Client
 
@@ -31,6 +32,27 @@ def test_it_refuses_even_the_right_password_after_too_many_wrong_ones(client, db
     assert attempt(client, PASSWORD).status_code == 429
     # Upper case does not make it a different name.
     assert attempt(client, PASSWORD, name="VERA").status_code == 429
+
+
+def test_attempts_at_once_count_before_their_password_is_checked(client, db, monkeypatch):
+    monkeypatch.setattr(page, "FAILURES_OF_A_NAME", 1)
+    make_user("vera", "viewer", password=PASSWORD)
+    check, beside = AuthenticationForm.clean, []
+
+    def slow_check(form):
+        monkeypatch.setattr(AuthenticationForm, "clean", check)
+        beside.append(attempt(Client(), PASSWORD).status_code)
+        return check(form)
+
+    monkeypatch.setattr(AuthenticationForm, "clean", slow_check)
+    assert attempt(client, "guess").status_code == 200
+    assert beside == [429]
+
+
+def test_a_right_password_does_not_count(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    attempt(client, PASSWORD)
+    assert not LoginFailure.objects.exists()
 
 
 def test_the_lock_ends_after_a_while(client, db):

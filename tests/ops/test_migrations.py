@@ -9,7 +9,7 @@ from django.contrib.postgres.operations import (
     RemoveIndexConcurrently,
     ValidateConstraint,
 )
-from django.db import migrations, models
+from django.db import connection, migrations, models
 from django.db.migrations.loader import MigrationLoader
 
 OUR_APPS = ("botpool", "bots", "slots", "queues", "coolify")
@@ -99,3 +99,18 @@ def test_no_migration_blocks_or_breaks_the_running_version():
 )
 def test_the_rule_recognises_safe_operations(operation, is_safe):
     assert (complaint(operation) == "") is is_safe
+
+
+def interruptible() -> list[tuple[str, str]]:
+    """Migrations of which a part stays when they are interrupted."""
+    found = MigrationLoader(None).disk_migrations.items()
+    return [key for key, migration in sorted(found) if not migration.atomic]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("key", interruptible(), ids=".".join)
+def test_a_migration_that_is_not_atomic_can_be_repeated(key):
+    loader = MigrationLoader(None)
+    before = loader.project_state(key, at_end=False)
+    with connection.schema_editor(atomic=False) as editor:
+        loader.disk_migrations[key].apply(before, editor)

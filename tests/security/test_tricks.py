@@ -2,6 +2,8 @@
 
 import io
 import logging
+import re
+import sys
 from urllib.parse import urlencode
 
 import pytest
@@ -13,6 +15,7 @@ from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address, f
 from bots.models import Bot
 from bots.status import Platform
 from core.logs import JsonFormatter, TextFormatter
+from dashboard.lists.csv_export import csv_file
 from pool.assign import assign_bot_to_slot
 from slots.history import note
 from slots.models import Slot
@@ -231,6 +234,34 @@ def test_a_reason_cannot_pretend_to_be_another_field(
         note(slot, evil, actor="test")
     [line] = [TextFormatter().format(each) for each in caplog.records if "forged" in each.message]
     assert r'reason="over\" | bot=99 | reason=\"forged"' in line
+
+
+def test_the_text_of_an_error_cannot_forge_a_log_line():
+    try:
+        raise ValueError("Key (name)=(x\n2026-01-01T00:00:00.000Z ERROR   forged\x1b[2J)")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "x", 1, "failed", (), sys.exc_info())
+    first, *rest = TextFormatter().format(record).splitlines()
+    assert "forged" not in first
+    assert rest and all(line.startswith("    ") for line in rest)
+    assert not any("\x1b" in line for line in rest)
+
+
+def test_text_in_a_log_line_cannot_turn_its_direction():
+    record = logging.LogRecord("x", logging.INFO, "x", 1, "name=\u202eevil\u2066", (), None)
+    assert "\u202e" not in TextFormatter().format(record)
+    assert "\u2066" not in TextFormatter().format(record)
+
+
+FORMULAS = ["=1+1", " =1+1", "+1", "-1+1", "@sum(1)", "\t=1", "x;=1+1", "x\n=1+1", "＝1+1"]
+
+
+@pytest.mark.parametrize("evil", FORMULAS)
+def test_a_spreadsheet_runs_no_text_of_an_export(evil):
+    """Where the comma is a decimal point, spreadsheets split cells at semicolons."""
+    _, line = b"".join(csv_file("x", ["name"], [[evil]])).decode().split("\r\n", 1)
+    cells = re.split(r"[;\n]", line.strip().strip('"'))
+    assert not any(re.match(r"\s*[=+@＝-]", cell) for cell in cells), cells
 
 
 @pytest.mark.parametrize("evil", ["a\r\nX-Evil: 1", "a\nb", "x" * 65, "ä", "a b", ""])

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error, connections
+from django.db import Error, connections, transaction
 
 from botpool.runtime.first_start import box, make_operator, migrate, one_start_at_a_time
 from botpool.runtime.ports import PortNotFree, check_port, in_url, reachable, serves_http
@@ -94,9 +94,13 @@ class Command(BaseCommand):
     def _prepare_database(self) -> None:
         with one_start_at_a_time():
             migrate()
-            account = make_operator()
+            self._show_new_operator()
         connections.close_all()
-        if account:
+
+    @transaction.atomic
+    def _show_new_operator(self) -> None:
+        """Show the account before its commit: a kill in between would hide it for ever."""
+        if account := make_operator():
             title = "First start. Write this down, it is shown only once:"
             self.stdout.write(box(title, account))
             self.stdout.flush()

@@ -1,5 +1,6 @@
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,6 +34,22 @@ def leader() -> str:
 
 def the_lease_expires() -> None:
     Lease.objects.filter(key=LEASE).update(expires_at=Now() - timedelta(seconds=1))
+
+
+class StopsAtOnce(threading.Event):
+    def wait(self, timeout: float | None = None) -> bool:
+        self.set()
+        return True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_goes_on_beside_a_read_only_database(caplog):
+    ticker = Ticker()
+    ticker.stopping = StopsAtOnce()
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    ticker.run()
+    assert "The ticker lost the database: cannot execute" in caplog.text
 
 
 # --- The lease ---

@@ -51,6 +51,7 @@ def test_twelve_bots_at_once_on_an_empty_pool_pull_the_image_once(pool):
     pool.until(lambda: pool.all_run(bots))
     record = pool.control.record()
     assert (record["coldPulls"], record["overlappingColdPulls"]) == (1, 0)
+    assert Deployment.objects.filter(leader=True).count() == 1
     assert all(len(pool.containers_of(bot)) == 1 for bot in bots)
 
 
