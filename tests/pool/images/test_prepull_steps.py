@@ -16,7 +16,6 @@ from coolify.client.resources import (
 )
 from coolify.client.starts import StartAnswer
 from core import leases
-from core.clock import database_now
 from core.leases import acquire_lease, break_lease
 from pool.controller.prepulls import work
 from pool.controller.prepulls.work import LEASE, look_after_images
@@ -76,7 +75,7 @@ class Coolify:
         self._call("start")
         self.started.append(uuid)
         self._lose("start")
-        return StartAnswer(uuid, database_now(), "deployment-1")
+        return StartAnswer("deployment-1")
 
     def resolve_start(self, uuid: str, **_) -> Deployment:
         self._call("resolve")
