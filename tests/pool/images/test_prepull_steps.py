@@ -89,7 +89,7 @@ class Coolify:
 
     def cancel_deployment(self, uuid: str) -> Cancellation:
         self._call("cancel")
-        return Cancellation(uuid=uuid, status="cancelled-by-user")
+        return Cancellation(status="cancelled-by-user")
 
     def delete_application(self, uuid: str) -> None:
         self._call("delete")
