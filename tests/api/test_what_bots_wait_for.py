@@ -125,5 +125,5 @@ def test_the_description_lists_every_code(client_api):
 
 def test_the_documentation_explains_every_code():
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
-    table = page.partition("### What a bot waits for")[2].partition("\nYou can cancel")[0]
+    table = page.partition("### What a bot waits for")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)[1:] == WaitingCode.values

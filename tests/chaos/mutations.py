@@ -479,7 +479,7 @@ MUTATIONS = (
     _one(
         "a start that is never accepted has a deadline",
         "pool/controller/start.py",
-        '    if _is_late(deployment):\n        reason = f"Coolify did not accept',
+        '    if _is_late(deployment, now=now):\n        reason = f"Coolify did not accept',
         '    if deployment.pk is None:\n        reason = f"Coolify did not accept',
         "tests/pool/controller/test_advance.py::"
         "test_a_start_that_coolify_never_accepts_ends_at_its_deadline",

@@ -31,7 +31,7 @@ def short_windows(settings):
 def no_pauses(monkeypatch):
     """Every pass tries everything again, which in life takes minutes."""
     short = timedelta(milliseconds=10)
-    monkeypatch.setattr("pool.controller.stop.PAUSES_AFTER_ERROR", (short, short))
+    monkeypatch.setattr("pool.controller.context.PAUSES_AFTER_ERROR", (short, short))
     monkeypatch.setattr("pool.controller.start.LONGEST_BACKOFF", 0.01)
 
 

@@ -7,7 +7,6 @@ import pytest
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
 from coolify.client import Coolify
-from coolify.shared import shared_coolify
 from pool.controller.delete import why_not_to_delete
 from pool.lifecycle import end_bot
 from slots.deployment import Deployment, WarmImage
@@ -66,7 +65,9 @@ def test_a_new_image_reaches_slots_that_exist_and_is_pulled_once(pool, settings)
 
     cold = [pull["image"] for pull in pool.control.record()["pulls"] if pull["cold"]]
     assert cold == ["registry.example/bot:1.0", "registry.example/bot:2.0"]
-    assert {app.image_tag for app in shared_coolify().applications()} == {"2.0"}
+    assert {app["image"] for app in pool.control.state()["applications"]} == {
+        "registry.example/bot:2.0"
+    }
     assert set(Slot.objects.values_list("image", flat=True)) == {"registry.example/bot:2.0"}
 
 
