@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timedelta
 
-from django.db.models import F
 from django.db.models.functions import Now
 
 from coolify.client.calls import Call
@@ -31,9 +30,13 @@ from core.clock import database_now
 
 EVERYTHING = "everything"
 DEPLOYS = ("start", "stop", "cancel_deployment")
-# The pause before the first new try, and the longest one between two.
-FIRST_PROBE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=10)
-MOST_DOUBLINGS = 7
+# Between two calls that try again what is the token's fault.
+TOKENS_FAULT = timedelta(minutes=10)
+# Of other faults: the first pause, which doubles with each try, and the longest. A try may fail for
+# any other reason, so none may put off the next one for long.
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(seconds=30)
+# `probes` of a refusal that is the token's fault.
+IS_TOKENS_FAULT = 7
 # In seconds. Sooner than the next try: an operator may allow it, or another call may succeed.
 COME_BACK = 60.0
 
@@ -71,14 +74,14 @@ def note_answer(call: Call, error: CoolifyError | None, token: str, *, was_probe
 def _remember(token: str, ability: str, error: CoolifyError | None) -> None:
     Refusal.objects.exclude(token=token).delete()
     is_tokens_fault = not isinstance(error, ApiDisabled | AddressNotAllowed)
-    pause = LONGEST_PAUSE if is_tokens_fault else FIRST_PROBE
+    pause = TOKENS_FAULT if is_tokens_fault else FIRST_PAUSE
     Refusal.objects.get_or_create(
         token=token,
         ability=ability,
         defaults={
             "reason": str(error),
             "probe_at": database_now() + pause,
-            "probes": MOST_DOUBLINGS if is_tokens_fault else 0,
+            "probes": IS_TOKENS_FAULT if is_tokens_fault else 0,
         },
     )
 
@@ -94,9 +97,12 @@ def allow_access() -> int:
 
 def _probes(refusal: Refusal) -> bool:
     """True for one of the calls that find the probe due."""
-    pause = min(FIRST_PROBE * 2 ** min(refusal.probes + 1, MOST_DOUBLINGS), LONGEST_PAUSE)
+    pause, probes = TOKENS_FAULT, refusal.probes
+    if probes < IS_TOKENS_FAULT:
+        probes = min(probes + 1, IS_TOKENS_FAULT - 1)
+        pause = min(FIRST_PAUSE * 2**probes, LONGEST_PAUSE)
     due = Refusal.objects.filter(pk=refusal.pk, probe_at=refusal.probe_at)
-    return bool(due.update(probe_at=Now() + pause, probes=F("probes") + 1))
+    return bool(due.update(probe_at=Now() + pause, probes=probes))
 
 
 def _not_sent(call: Call, refusal: Refusal, *, now: datetime) -> AccessRefused:

@@ -14,6 +14,7 @@ from coolify.client.errors import (
     AbilityMissing,
     AccessRefused,
     ApiDisabled,
+    CoolifyError,
     NotFound,
     RoleMissing,
     Unauthenticated,
@@ -91,6 +92,19 @@ def test_a_disabled_api_is_tried_again_by_one_call_at_a_time(scripted, client):
         client.deployments()
     assert refused.value.retry_after > 5  # each pause is longer than the one before
     assert len(scripted.asked) == 2
+
+
+def test_a_disabled_api_is_tried_again_every_30_s_at_least(scripted, client):
+    """A try may fail for any other reason, too: the API may be enabled since the first one."""
+    scripted.answers(DISABLED, status=403)
+    scripted.answers({"message": "Server Error"}, status=500)
+    with pytest.raises(ApiDisabled):
+        client.deployments()
+    for _ in range(10):
+        probe_is_due()
+        with pytest.raises(CoolifyError):
+            client.deployments()
+        assert Refusal.objects.get().probe_at - database_now() <= timedelta(seconds=30)
 
 
 @pytest.mark.django_db(transaction=True)
