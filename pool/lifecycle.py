@@ -121,6 +121,24 @@ def handle_slot_error(
     return result.done
 
 
+def give_up_start(slot: Slot, reason: str, *, actor: str) -> bool:
+    """Fail the bot whose start Coolify never accepted. A different slot would not help, and the
+    meeting has long begun.
+
+    The slot is not at fault: it is stopped, in case the start arrived after all, and no attempt to
+    recover it is spent. Coolify may be away for hours, and is to find its slots usable again.
+    """
+    cause = FailureCause.START_TIMED_OUT
+    with _all_or_nothing(slot, reason) as result:
+        bot = _lock_bot_of(slot)
+        _end(bot, Outcome(BotStatus.FAILED, reason, actor, cause))
+        want_logs(slot, cause=cause)
+        log_release(slot, bot_status=BotStatus.FAILED, reason=reason)
+        move = SlotMove(to=SlotStatus.STOPPING, reason=reason, actor=actor, cause=cause)
+        _move(slot, move, only_as_read=True)
+    return result.done
+
+
 def _place_again(bot: Bot, error: str, *, actor: str) -> bool:
     """Put a bot that has not run yet back in line; False if it ran or has no tries left."""
     tries_left = bot.placements < settings.MAX_PLACEMENTS

@@ -48,13 +48,20 @@ def _expire_some() -> list[int]:
 
 
 def _expire(bot: Bot) -> bool:
-    waited = database_now() - bot.queue_entry.timeout_at + bot.queue_timeout
-    outcome = Outcome(
-        BotStatus.FAILED,
-        f"waited {waited.total_seconds():.0f} s in the queue, no slot became free",
-        ACTOR,
-        FailureCause.QUEUE_TIMEOUT,
-    )
+    outcome = Outcome(BotStatus.FAILED, _why(bot), ACTOR, FailureCause.QUEUE_TIMEOUT)
     expired = move_as_read(bot, outcome)
     leave_line(bot)
     return expired
+
+
+def _why(bot: Bot) -> str:
+    now = database_now()
+    waited = now - bot.status_since
+    reason = f"waited {waited.total_seconds():.0f} s in the queue, no slot became free"
+    if waited >= bot.queue_timeout:
+        return reason
+    # It lost its server, and its time is limited (pool.lifecycle.place_elsewhere).
+    age = now - bot.created_at
+    return (
+        f"{reason}; it was requested {age.total_seconds():.0f} s ago and has lost its server since"
+    )

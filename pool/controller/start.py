@@ -27,7 +27,12 @@ from pool.controller.places import line_up, take_turn
 from pool.controller.verdict import Evidence, Verdict, judge
 from pool.images.in_use import has_rejected_image
 from pool.images.rollout import line_up_again
-from pool.lifecycle import handle_slot_error, mark_slot_running, release_bot_from_slot
+from pool.lifecycle import (
+    give_up_start,
+    handle_slot_error,
+    mark_slot_running,
+    release_bot_from_slot,
+)
 from pool.servers.starts import leave_lost_server
 from slots.deployment import ACTIVE, WAITING, Deployment, DeploymentStatus
 from slots.history import log_deployment
@@ -117,8 +122,8 @@ def _start_in_time(context: SlotContext, deployment: Deployment) -> timedelta:
     now = database_now()
     if _is_late(deployment, now=now):
         reason = f"Coolify did not accept the start in time: {deployment.reason}"
-        # Not placed again: a different slot would not help, and the meeting has long begun.
-        _fail(context, reason, FailureCause.START_TIMED_OUT, place_again=False)
+        logger.warning("[Pool] %s: %s", context.slot, reason)
+        give_up_start(context.slot, reason, actor=context.actor)
         return AT_ONCE
     if deployment.next_try_at is not None and deployment.next_try_at > now:
         left = _time_left(deployment, now=now)
@@ -374,21 +379,9 @@ def _application_is_gone(context: SlotContext, deployment: Deployment) -> timede
 
 
 def _fail(
-    context: SlotContext,
-    reason: str,
-    cause: FailureCause,
-    *,
-    recreate: bool = False,
-    place_again: bool = True,
+    context: SlotContext, reason: str, cause: FailureCause, *, recreate: bool = False
 ) -> None:
     """End the start; its bot is placed again at once. The slot's epoch is over: a container that
     comes up late is told to leave before it joins the meeting."""
     logger.warning("[Pool] %s: start failed: %s", context.slot, reason)
-    handle_slot_error(
-        context.slot,
-        reason,
-        cause=cause,
-        actor=context.actor,
-        recreate=recreate,
-        place_again=place_again,
-    )
+    handle_slot_error(context.slot, reason, cause=cause, actor=context.actor, recreate=recreate)

@@ -90,15 +90,19 @@ def every_reason_to_end_is_true(evidence: Evidence) -> Iterator[str]:
         if bot.failure_cause == "operator" and bot.slot_name not in released:
             yield _with_history(evidence, f"bot {bot.id}: no operator released its slot", bot.id)
         expired = bot.failure_cause == "queue_timeout"
-        if expired and _waited(evidence, bot) < bot.queue_timeout:
+        if expired and not _waited_in_vain(evidence, bot):
             yield _with_history(evidence, f"bot {bot.id} expired before its queue timeout", bot.id)
 
 
-def _waited(evidence: Evidence, bot: Bot) -> float:
-    """Since it last joined the queue; one that got a slot at once waits for its image there."""
+def _waited_in_vain(evidence: Evidence, bot: Bot) -> bool:
+    """For its queue timeout since it last joined the queue; one that got a slot at once waits for
+    its image there. One that lost its server gives up that long, plus a start, after its request.
+    """
     waits = ("PENDING", "QUEUED")
     joined = [event.at for event in evidence.events_of[bot.id] if event.to_status in waits]
-    return (bot.ended_at or 0.0) - joined[-1] + 0.01
+    ended = (bot.ended_at or 0.0) + 0.01
+    longest = bot.queue_timeout + scale.seconds("DEPLOY_TIMEOUT")
+    return ended - joined[-1] >= bot.queue_timeout or ended - joined[0] >= longest
 
 
 # --- Slots and containers --------------------------------------------------------------------

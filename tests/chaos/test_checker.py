@@ -150,3 +150,18 @@ def test_it_finds_a_slot_that_was_moved_too_late(evidence):
     evidence.transitions[-1] = replace(evidence.transitions[-1], actor="chaos:late")
     [violation] = found(evidence)
     assert violation.startswith("a witness moved a slot that had moved on")
+
+
+@pytest.mark.parametrize(("ended", "complaints"), [(40.0, 1), (64.0, 0)])
+def test_it_finds_a_bot_that_gave_up_before_its_time(evidence, ended, complaints):
+    evidence.events[:] = [event(2.0, "PENDING"), event(4.0, "QUEUED"), event(ended, "FAILED")]
+    evidence.bots[1] = bot(status="FAILED", failure_cause="queue_timeout", ended_at=ended)
+    complaint = "expired before its queue timeout"
+    assert len([each for each in found(evidence) if complaint in each]) == complaints
+
+
+def test_a_bot_that_lost_its_server_gives_up_a_start_later_at_the_latest(evidence):
+    moves = (2.0, "PENDING"), (3.0, "DEPLOYING"), (80.0, "QUEUED"), (88.0, "FAILED")
+    evidence.events[:] = [event(at, status) for at, status in moves]
+    evidence.bots[1] = bot(status="FAILED", failure_cause="queue_timeout", ended_at=88.0)
+    assert not [each for each in found(evidence) if "expired before its queue timeout" in each]

@@ -163,7 +163,8 @@ def test_its_time_to_wait_is_the_one_its_client_set(coolify):
 
 
 def test_a_start_that_coolify_never_accepts_ends_at_its_deadline(coolify):
-    """Coolify away for hours: no bot stays DEPLOYING, and none is started when it is back."""
+    """Coolify away for hours: no bot stays DEPLOYING, none is started when it is back, and the slot
+    is usable again."""
     coolify.answers["set_envs"] = Unreachable("away")
     slot = assigned(status="starting", deadline=Now() + timedelta(minutes=25))
     advance_one(slot)
@@ -172,8 +173,19 @@ def test_a_start_that_coolify_never_accepts_ends_at_its_deadline(coolify):
     advance_one(slot)
     bot = Bot.objects.get()
     assert (bot.status, bot.failure_cause) == ("FAILED", "start_timed_out")
-    assert Slot.objects.get().status == "error"
+    assert Deployment.objects.get().status == "timed_out"
+    slot = Slot.objects.get()
+    assert (slot.status, slot.recovery_attempts) == ("idle", 0)
     assert "start" not in coolify.calls
+
+
+def test_a_start_without_an_answer_is_ended_before_its_slot_is_used_again(coolify):
+    """It may have arrived: its container would run beside the next bot."""
+    coolify.answers["resolve_start"] = Unreachable("away")
+    slot = assigned(**late(status="starting", start_asked_at=Now()))
+    advance_one(slot)
+    assert Bot.objects.get().status == "FAILED"
+    assert Slot.objects.get().status == "stopping"
 
 
 def test_a_server_that_coolify_does_not_know_fails_the_start_at_once(coolify):

@@ -136,6 +136,7 @@ def test_a_server_that_comes_and_goes_does_not_keep_a_bot_waiting_for_ever(setti
     sweep_queue()
     bot = Bot.objects.get()
     assert (bot.status, bot.failure_cause) == ("FAILED", "queue_timeout")
+    assert bot.failure_reason.endswith("it was requested 18000 s ago and has lost its server since")
 
 
 def test_a_bot_that_calls_at_the_last_moment_stays(settings):
