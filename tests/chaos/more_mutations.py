@@ -320,4 +320,12 @@ MORE = (
         "",
         "tests/ops/test_migrations.py::test_a_migration_that_is_not_atomic_can_be_repeated",
     ),
+    one(
+        "a start that Coolify never accepted costs its slot no recovery",
+        "pool/lifecycle.py",
+        "        move = SlotMove(to=SlotStatus.STOPPING, reason=reason, actor=actor, cause=cause)\n",
+        "        move = SlotMove(to=SlotStatus.ERROR, reason=reason, actor=actor, cause=cause)\n",
+        "tests/pool/controller/test_advance.py::"
+        "test_a_start_that_coolify_never_accepts_ends_at_its_deadline",
+    ),
 )
