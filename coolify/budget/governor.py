@@ -91,7 +91,8 @@ class Permit:
 class Circuit:
     failures_to_open: int = 5
     first_pause: float = 5.0
-    longest_pause: float = 60.0
+    # One call that fails costs nothing. A Coolify that is back should not have to wait for it.
+    longest_pause: float = 15.0
 
 
 @dataclass(frozen=True)
