@@ -323,8 +323,8 @@ MORE = (
     one(
         "a start that Coolify never accepted costs its slot no recovery",
         "pool/lifecycle.py",
-        "        move = SlotMove(to=SlotStatus.STOPPING, reason=reason, actor=actor, cause=cause)\n",
-        "        move = SlotMove(to=SlotStatus.ERROR, reason=reason, actor=actor, cause=cause)\n",
+        "move = SlotMove(to=SlotStatus.STOPPING, reason=reason, actor=actor, cause=cause)\n",
+        "move = SlotMove(to=SlotStatus.ERROR, reason=reason, actor=actor, cause=cause)\n",
         "tests/pool/controller/test_advance.py::"
         "test_a_start_that_coolify_never_accepts_ends_at_its_deadline",
     ),
