@@ -5,7 +5,10 @@ from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from core.sql import set_parameter
+from core.sql import is_direct, set_parameter
+
+PREPARED_AFTER = 3  # executions; a statement that is run once is not worth it
+MOST_PREPARED = 300  # on each connection
 
 
 class BotpoolConfig(AppConfig):
@@ -14,6 +17,7 @@ class BotpoolConfig(AppConfig):
 
     def ready(self) -> None:
         connection_created.connect(limit_idle_transactions)
+        connection_created.connect(prepare_statements)
 
 
 def limit_idle_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
@@ -26,3 +30,14 @@ def limit_idle_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> N
     # with the server connections, which is fine: all of them are ours.
     limit = str(int(settings.IDLE_TRANSACTION_LIMIT.total_seconds() * 1000))
     set_parameter(connection, "idle_in_transaction_session_timeout", limit)
+
+
+def prepare_statements(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """Have PostgreSQL parse and plan a repeated statement only once.
+
+    Not behind PgBouncer, where the next transaction may have a different session. Plans that were
+    made for a small table are replaced with their connection, after CONN_MAX_AGE at the latest.
+    """
+    if is_direct(connection):
+        connection.connection.prepare_threshold = PREPARED_AFTER
+        connection.connection.prepared_max = MOST_PREPARED

@@ -102,7 +102,11 @@ _database: dict = (
 DATABASES = {
     "default": {
         **_database,
-        "OPTIONS": {**_TIMEOUTS, **_database.get("OPTIONS", {})},
+        "OPTIONS": {
+            **_TIMEOUTS,
+            "server_side_binding": True,  # what botpool.apps.prepare_statements needs
+            **_database.get("OPTIONS", {}),
+        },
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
         # Server-side cursors can outlive their transaction, which PgBouncer does not support.

@@ -83,6 +83,13 @@ def set_parameter(
         cursor.execute("SELECT set_config(%s, %s, %s)", [name, value, only_here])
 
 
+def is_direct(database: BaseDatabaseWrapper) -> bool:
+    """Whether the connection goes to PostgreSQL itself: a pooler in between shows its own id."""
+    with database.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return bool(cursor.fetchone()[0] == database.connection.info.backend_pid)
+
+
 def server_version() -> int:
     """Such as 180004 for 18.4."""
     row = fetch_one("SHOW server_version_num", {})
