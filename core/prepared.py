@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from django.db import connection, models
-from django.db.models.expressions import Expression
+from django.db.models.expressions import DatabaseDefault, Expression
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.transaction import TransactionManagementError
 
@@ -82,11 +82,45 @@ def insert_row(
     defaults fill in the others. `parameters`: of expressions among the values."""
     shape = (model, "insert", *_shape(values))
     if shape not in _compiled:
-        query = InsertQuery(model)
-        row: Any = SimpleNamespace(**_places(model, values))  # an instance, for the compiler
-        query.insert_values([_field(model, name) for name in values], [row], raw=True)
-        _compiled[shape] = query.get_compiler(connection=connection).as_sql()[0]
+        _compile_insert(shape, model, values)
     _run(shape, {**_prepared(model, values), **(parameters or {})})
+
+
+def insert_instance(instance: models.Model) -> None:
+    """As `instance.save(force_insert=True)`, without signals."""
+    model, fields = type(instance), instance._meta.concrete_fields
+    given = {field.attname: getattr(instance, field.attname) for field in fields}
+    left = [name for name, value in given.items() if _is_left_to_database(model, name, value)]
+    for name in left:
+        del given[name]
+    shape = (model, "insert", *_shape(given), *left)
+    if shape not in _compiled:
+        _compile_insert(shape, model, given, returning=left)
+    sql, params = _compiled[shape]
+    with connection.cursor() as cursor:
+        cursor.execute(sql, _filled(params, _prepared(model, given)))
+        for name, value in zip(left, cursor.fetchone(), strict=True):
+            setattr(instance, name, value)
+    instance._state.adding, instance._state.db = False, connection.alias
+
+
+def _is_left_to_database(model: type[models.Model], name: str, value: Any) -> bool:
+    return isinstance(value, DatabaseDefault) or (value is None and _field(model, name).primary_key)
+
+
+def _compile_insert(
+    shape: tuple[Any, ...],
+    model: type[models.Model],
+    values: Mapping[str, Any],
+    *,
+    returning: Sequence[str] = (),
+) -> None:
+    query = InsertQuery(model)
+    row: Any = SimpleNamespace(**_places(model, values))  # an instance, for the compiler
+    query.insert_values([_field(model, name) for name in values], [row], raw=True)
+    compiler = query.get_compiler(connection=connection)
+    compiler.returning_fields = [_field(model, name) for name in returning] or None
+    _compiled[shape] = compiler.as_sql()[0]
 
 
 def _field(model: type[models.Model], name: str) -> "models.Field[Any, Any]":

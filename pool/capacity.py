@@ -7,6 +7,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from core.prepared import Prepared
 from pool.images.in_use import servers_with_image
 from pool.images.warmth import builds_by_server
 from servers.health import IN_SERVICE, ServerState
@@ -113,4 +114,9 @@ def paused_pools() -> QuerySet[Pool]:
 
 
 def current_pause(platform: str) -> Pool | None:
-    return paused_pools().filter(platform=platform).first()
+    return _paused_pool.first(platform)
+
+
+@Prepared
+def _paused_pool(platform: str) -> QuerySet[Pool]:
+    return paused_pools().filter(platform=platform)

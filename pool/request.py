@@ -10,6 +10,7 @@ from django.db import transaction
 
 from bots.models import Bot, BotEvent
 from bots.moves import log_bot_event
+from core.prepared import insert_instance
 from pool.assign import assign_bot_to_slot
 from pool.capacity import current_pause
 from pool.line import queue_bot
@@ -69,7 +70,7 @@ def _request(request: BotRequest, *, actor: str, has_to_wait: str = "") -> Bot:
 
 
 def _make(request: BotRequest, *, actor: str) -> Bot:
-    bot = Bot.objects.create(
+    bot = Bot(
         client_id=request.client_id,
         correlation_id=request.correlation_id or uuid.uuid4().hex,
         platform=request.platform,
@@ -81,6 +82,7 @@ def _make(request: BotRequest, *, actor: str) -> Bot:
         status_reason=REQUESTED,
         status_actor=actor,
     )
+    insert_instance(bot)
     log_bot_event(
         BotEvent(
             bot_id=bot.pk,

@@ -17,6 +17,7 @@ from django.db.models import Count, Exists, Max, Min, OuterRef, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from bots.models import Bot, Client
+from core.prepared import Prepared
 from queues.models import QueueEntry, ageing
 from slots.models import Slot
 
@@ -63,6 +64,11 @@ def waiting(platform: str) -> QuerySet[QueueEntry]:
     return in_time.order_by("turn", "id")
 
 
+@Prepared
+def _first_by_turn(platform: str) -> QuerySet[QueueEntry]:
+    return waiting(platform)
+
+
 def shares_of(platform: str, *, without_bot: int = 0) -> Shares:
     """What the clients hold on this platform; `without_bot`: as if this one had no slot."""
     slots = Slot.objects.filter(platform=platform, assigned_bot__isnull=False)
@@ -93,14 +99,12 @@ def whole_line(platform: str) -> Sequence[Waiter]:
 
 def has_others_first(bot: Bot) -> bool:
     """Whether any waiter goes before this bot, which is not in line."""
-    lane, turn = lane_of(bot), turn_of(bot)
-    line = waiting(bot.platform)
-    seen = line.order_by().aggregate(low=Min("lane"), high=Max("lane"), first=Min("turn"))
-    if seen["first"] is None:
+    first, lane, turn = _first_by_turn.first(bot.platform), lane_of(bot), turn_of(bot)
+    if first is None:
         return False
-    if seen["low"] == seen["high"] == lane:
-        return bool(seen["first"] <= turn)
-    if line.filter(lane=lane, turn__lte=turn).exists():
+    if first.lane == lane and first.turn <= turn:
+        return True
+    if waiting(bot.platform).filter(lane=lane, turn__lte=turn).exists():
         return True
     shares = shares_of(bot.platform, without_bot=bot.pk)
     mine = shares.rank(Waiter(lane=lane, turn=turn, entry_id=LAST), 1)

@@ -13,7 +13,7 @@ from pool.waiting.words import count_of, length_of, ordinal, time_of
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus
 from slots.status import ContainerStatus
 
-_TO_BE_STARTED = WaitingFor(WaitingCode.START, "The bot is about to be started.")
+TO_BE_STARTED = WaitingFor(WaitingCode.START, "The bot is about to be started.")
 
 
 def start_waits_for(start: Start, around: Surroundings) -> WaitingFor:
@@ -49,7 +49,7 @@ def _image(start: Start, around: Surroundings) -> WaitingFor:
 def _about_to_start(start: Start, around: Surroundings) -> WaitingFor:
     """The image is there, or this one will pull it: only Coolify can hold it up."""
     if not start.is_coolify_away:
-        return _TO_BE_STARTED
+        return TO_BE_STARTED
     message = f"{_away(start, around.budget)}{_gives_up(start.deployment)}."
     return WaitingFor(WaitingCode.COOLIFY, message)
 

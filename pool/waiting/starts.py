@@ -11,12 +11,15 @@ from django.db.models.functions import Now
 
 from coolify.budget.report import BudgetReport, budget_report
 from coolify.models import Budget
+from core.prepared import Prepared
 from core.sql import CountOf
 from pool.images.warmth import being_prepulled
 from pool.waiting.measurements import TypicalStart, typical_starts
 from servers.limits import concurrent_deployments
 from servers.models import Server
 from slots.deployment import ACTIVE, Deployment, DeploymentStatus, Watch
+
+_AWAY = Budget.objects.filter(open_until__isnull=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +59,7 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
         puller_id=Subquery(_pulls()[:1]),
         client_id=F("bot__client"),
         is_prepulled=being_prepulled(),
-        is_coolify_away=Exists(Budget.objects.filter(open_until__isnull=False)),
+        is_coolify_away=Exists(_AWAY),
     )
     rows = list(found.order_by("pk"))
     pulls = Deployment.objects.annotate(client_id=F("bot__client"))
@@ -76,6 +79,17 @@ def starts_of(bot_ids: Iterable[int]) -> dict[int, Start]:
         )
         for each in rows
     }
+
+
+def is_about_to_start(bot_id: int) -> bool:
+    """Whether nothing holds up this bot's start: a quick answer for one that was just placed."""
+    return _unhindered.exists(bot_id)
+
+
+@Prepared
+def _unhindered(bot_id: int) -> QuerySet[Deployment]:
+    new = Deployment.objects.filter(bot_id=bot_id, status=DeploymentStatus.WAITING_FOR_IMAGE)
+    return new.exclude(Exists(_pulls())).exclude(being_prepulled()).exclude(Exists(_AWAY))
 
 
 # In the order in which places are given out; see pool.controller.places.

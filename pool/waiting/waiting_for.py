@@ -9,8 +9,8 @@ from bots.models import Bot
 from bots.status import BotStatus, Platform
 from pool.waiting.codes import WaitingCode, WaitingFor
 from pool.waiting.position import Place, place_in_line, places_in_line
-from pool.waiting.start_waits import start_waits_for
-from pool.waiting.starts import Surroundings, starts_of
+from pool.waiting.start_waits import TO_BE_STARTED, start_waits_for
+from pool.waiting.starts import Surroundings, is_about_to_start, starts_of
 from pool.waiting.words import length_of, ordinal, time_of
 
 __all__ = [
@@ -28,6 +28,8 @@ def waiting_for(bot: Bot, *, place: Place | None = None) -> WaitingFor | None:
     if bot.status == BotStatus.QUEUED:
         place = place or place_in_line(bot)
         return _slot(bot, place) if place else None
+    if bot.status == BotStatus.DEPLOYING and is_about_to_start(bot.pk):
+        return TO_BE_STARTED
     return waiting_for_each([bot]).get(bot.pk)
 
 

@@ -1,5 +1,7 @@
 """Statements compiled once do what the ORM's own would do."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 from django.db.models import DateTimeField, F
@@ -7,10 +9,10 @@ from django.db.models.functions import Greatest, Now
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 
-from bots.models import Bot
+from bots.models import Bot, Client
 from core import prepared
 from core.clock import database_now
-from core.prepared import Parameter, Prepared, insert_row, update_rows
+from core.prepared import Parameter, Prepared, insert_instance, insert_row, update_rows
 from slots.deployment import Deployment
 from tests.factories import BotFactory, SlotFactory
 
@@ -39,6 +41,20 @@ def test_an_update_changes_the_rows_that_match_and_counts_them():
     other.refresh_from_db()
     assert (bot.slot_name, bot.placements) == ("new", 1)
     assert (other.slot_name, other.placements) == ("old", 0)
+
+
+def test_an_inserted_instance_has_what_the_database_filled_in():
+    given = {"platform": "zoom", "meeting_url": "https://zoom.us/j/1", "config": {"a": [1]}}
+    for client in (
+        None,
+        Client.objects.create(name="acme"),
+    ):  # NULL and a value make two statements
+        bot = Bot(queue_timeout=timedelta(seconds=5), client=client, **given)
+        insert_instance(bot)
+        assert not bot._state.adding
+        stored = Bot.objects.get(pk=bot.pk)
+        for field in Bot._meta.concrete_fields:
+            assert getattr(bot, field.attname) == getattr(stored, field.attname), field.name
 
 
 def test_a_column_may_be_both_condition_and_value():
