@@ -140,6 +140,7 @@ UPDATE slots_lease AS lease SET
     holder = '',
     refused_since = NULL,
     wanted = false,
+    receipt = CASE WHEN asked_at IS NULL THEN '' ELSE receipt END,
     due_at = CASE WHEN before.wanted THEN clock_timestamp() ELSE due_at END,
     expires_at = clock_timestamp(),
     longest_hold = greatest(longest_hold, clock_timestamp() - acquired_at)

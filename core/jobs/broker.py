@@ -25,12 +25,14 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 
 from core.leases import IS_HELD, Lease
+from core.prepared import insert_instance
 from core.sql import notify
 
 logger = logging.getLogger(__name__)
 
 CHANNEL = "botpool_task"
 LANE = "slot"
+NOW = Now()
 PAUSE_WHEN_FULL = 0.02
 PAUSE_WITHOUT_DATABASE = 0.5
 
@@ -96,7 +98,10 @@ class DatabaseBroker(ORM):
 
     def enqueue(self, task: str, *, lane: str = "") -> int:
         key = self.lanes.limited if lane == LANE else self.lanes.main
-        number: int = self.get_connection().create(key=key, payload=task, lock=Now()).pk
+        self.get_connection()  # closes a connection that has gone bad
+        row = OrmQ(key=key, payload=task, lock=NOW)
+        insert_instance(row)
+        number: int = row.pk
         return number
 
     def dequeue(self) -> list[tuple[int, str]] | None:

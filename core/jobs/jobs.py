@@ -33,12 +33,15 @@ from core.leases import (
     acquire_lease,
     extended,
 )
+from core.prepared import update_rows
 from core.sql import notify
 
 logger = logging.getLogger(__name__)
 
 WORKER_HEARTBEAT = "worker heartbeat"
 LOST_AFTER = timedelta(seconds=10)
+COUNTS_AS_LOST_AT = Now() + LOST_AFTER
+ASKED_NOW = Coalesce("asked_at", Now())
 # After a failure: the first pause, which doubles with each further failure, and the longest.
 AFTER_A_FAILURE = timedelta(seconds=5), timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(seconds=1)
@@ -135,17 +138,20 @@ def _to_ask(keys: list[str]) -> QuerySet[Lease]:
 
 def _ask(row: Lease) -> bool:
     """Queue its task; False if one is waiting. A task that a worker took and lost is replaced."""
-    job = Lease.objects.filter(key=row.key)
     if row.asked_at is not None:
         if is_waiting(row.receipt):
-            job.update(due_at=Now() + LOST_AFTER)
+            update_rows(Lease, {"key": row.key}, due_at=COUNTS_AS_LOST_AT)
             return False
         logger.warning("The task for '%s' was lost and is queued again", row.key)
     withdraw(row.receipt)  # left over from a run whose worker was killed
     envelope = Envelope(lane=_lane(row.key))
     async_task("core.jobs.jobs.run", row.key, task_name=row.key, broker=envelope)
-    job.update(
-        asked_at=Coalesce("asked_at", Now()), due_at=Now() + LOST_AFTER, receipt=envelope.receipt
+    update_rows(
+        Lease,
+        {"key": row.key},
+        asked_at=ASKED_NOW,
+        due_at=COUNTS_AS_LOST_AT,
+        receipt=envelope.receipt,
     )
     return True
 

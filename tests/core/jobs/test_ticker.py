@@ -52,6 +52,21 @@ def test_it_goes_on_beside_a_read_only_database(caplog):
     assert "The ticker lost the database: cannot execute" in caplog.text
 
 
+@pytest.mark.django_db(transaction=True)
+def test_after_a_long_pass_it_pauses_for_as_long(monkeypatch):
+    class Stopping(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout)
+            self.set()
+            return True
+
+    ticker, pauses = Ticker(), []
+    ticker.stopping = Stopping()
+    monkeypatch.setattr(ticker, "tick", lambda: time.sleep(0.2))
+    ticker.run()
+    assert 0.2 <= pauses[0] < 2
+
+
 # --- The lease ---
 
 
