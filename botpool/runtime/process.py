@@ -5,13 +5,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from botpool.runtime.reaper import Reaper, kill_groups
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 RAN_WELL = 60.0
+NICENESS = 10  # about a tenth of the usual share
 
 
 def _no_complaint() -> str | None:
@@ -29,6 +33,7 @@ class ManagedProcess:
     environment: dict[str, str] = field(default_factory=dict)
     complaint: Callable[[], str | None] = _no_complaint  # why to replace it, or None
     before_start: Callable[[], None] = _nothing
+    gives_way: bool = False  # to the other processes, where there is not enough CPU for all
 
     popen: subprocess.Popen[bytes] | None = field(default=None, init=False)
     started_at: float = field(default=0.0, init=False)
@@ -49,11 +54,20 @@ class ManagedProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=reaper.announce,
+            preexec_fn=partial(self._begin, reaper),
         )
         reaper.began(self.popen.pid)
         os.set_blocking(self.output, False)
         self.started_at = time.monotonic()
+
+    def _begin(self, reaper: Reaper) -> None:
+        """Runs in the new process, before its command."""
+        reaper.announce()
+        if self.gives_way:
+            os.nice(NICENESS)
+            # Linux weighs whole sessions against each other, where it groups processes by them.
+            with suppress(OSError):
+                Path("/proc/self/autogroup").write_text(str(NICENESS))
 
     @property
     def output(self) -> int:

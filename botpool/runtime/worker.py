@@ -20,6 +20,7 @@ def watched_worker(watchdog: WorkerWatchdog, *, environment: dict[str, str]) -> 
         environment={**environment, **watchdog.environment},
         complaint=watchdog.complaint,
         before_start=before_start,
+        gives_way=True,  # a burst of requests is answered first
     )
 
 

@@ -312,6 +312,23 @@ def test_a_killed_reaper_is_replaced(data_dir):
     assert wait_until_nothing_is_left(data_dir) == []
 
 
+POLITE = """
+from botpool.runtime.process import ManagedProcess
+from botpool.runtime.supervisor import Supervisor
+tell = ["/bin/sh", "-c", "nice; sleep 100"]
+Supervisor([ManagedProcess(name="polite", command=tell, gives_way=True)]).run()
+"""
+
+
+def test_a_process_can_give_way_to_the_others(data_dir):
+    words = [sys.executable, "-c", POLITE]
+    env = environment(data_dir)
+    with subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"polite  | 10\n"
+        process.terminate()
+        process.wait(30)
+
+
 CHATTY = """
 from botpool.runtime.process import ManagedProcess
 from botpool.runtime.supervisor import Supervisor
