@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import quantiles
 
+from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -23,10 +24,13 @@ from django.test.utils import CaptureQueriesContext
 from api.keys import create_api_key
 from bench.processes import free_port, until
 from bench.table import Row
+from bots.status import Platform
+from pool.steering import fit_pools
+from slots.deployment import WarmImage
 
 CLIENTS = (1, 8, 32)
 SECONDS = 3.0
-SLOTS = 10_000
+SLOTS, SERVER = 10_000, "server-1"
 WORKERS = 4
 TRANSACTION_STATEMENTS = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")
 
@@ -79,9 +83,9 @@ class Caller:
 
 BARE = Kind("one bare INSERT", "https://meet.google.com/abc-defg-hij", 1, path="/bare")
 KINDS = (
-    Kind("on an idle slot", "https://meet.google.com/abc-defg-hij", 6),
-    Kind("in a new slot", "https://teams.live.com/meet/123", 8),
-    Kind("queued", "https://zoom.us/j/123", 6),
+    Kind("on an idle slot", "https://meet.google.com/abc-defg-hij", 10),
+    Kind("in a new slot", "https://teams.live.com/meet/123", 26),
+    Kind("queued", "https://zoom.us/j/123", 16),
 )
 
 
@@ -132,15 +136,16 @@ def _measure(kind: Kind, caller: Caller, *, clients: int, seconds: float) -> Spe
 
 
 def _round_trips(kind: Kind, *, key: str) -> Row:
-    """Count the SQL statements of one call, without BEGIN, COMMIT and savepoints."""
+    """Count the SQL statements of the second call, without BEGIN, COMMIT and savepoints."""
     _reset()
-    with CaptureQueriesContext(connection) as made:
-        Client().post(
-            kind.path,
-            {"meetingUrl": kind.meeting_url},
-            content_type="application/json",
-            headers={"Authorization": f"Bearer {key}", "Host": "localhost"},
-        )
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as made:
+            Client().post(
+                kind.path,
+                {"meetingUrl": kind.meeting_url},
+                content_type="application/json",
+                headers={"Authorization": f"Bearer {key}", "Host": "localhost"},
+            )
     ours = sum(
         not query["sql"].startswith(TRANSACTION_STATEMENTS) for query in made.captured_queries
     )
@@ -155,7 +160,7 @@ def _round_trips(kind: Kind, *, key: str) -> Row:
 
 
 def _reset() -> None:
-    """Leave idle slots for Google Meet, none for Teams, and a pool of size 0 for Zoom."""
+    """Leave warm idle slots for Google Meet, none for Teams, and a pool of size 0 for Zoom."""
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE slots_slot, queues_queueentry CASCADE")
         cursor.execute(
@@ -166,12 +171,16 @@ def _reset() -> None:
         )
         cursor.execute(
             """
-            INSERT INTO slots_slot (platform, number, name, status, coolify_uuid)
-            SELECT 'google-meet', n, 'pool-google-meet-' || n, 'idle', 'app-' || n
+            INSERT INTO slots_slot (platform, number, name, status, coolify_uuid, server_uuid)
+            SELECT 'google-meet', n, 'pool-google-meet-' || n, 'idle', 'app-' || n, %s
             FROM generate_series(1, %s) AS n
             """,
-            [SLOTS],
+            [SERVER, SLOTS],
         )
+    image = settings.BOT_IMAGES[Platform.GOOGLE_MEET]
+    WarmImage.objects.get_or_create(image=image, server_uuid=SERVER)
+    fit_pools()
+    with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 
 

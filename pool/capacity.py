@@ -3,7 +3,7 @@
 from collections import Counter
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -100,8 +100,8 @@ def server_for_new_slot(platform: str) -> str | None:
 
 def slots_by_server() -> Counter[str]:
     """The slots that have a place, of all platforms."""
-    placed = Slot.objects.exclude(WITHOUT_A_PLACE)
-    return Counter(placed.values_list("server_uuid", flat=True))
+    placed = Slot.objects.exclude(WITHOUT_A_PLACE).order_by()
+    return Counter(dict(placed.values_list("server_uuid").annotate(Count("id"))))
 
 
 # --- Pauses ------------------------------------------------------------------------------------
