@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from django.db import connection
+from psycopg import ClientCursor
 
 
 def recorded(step: Callable[[], object]) -> str:
@@ -15,8 +16,8 @@ def recorded(step: Callable[[], object]) -> str:
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         result = execute(sql, params, many, context)
-        as_sent = context["cursor"].cursor._query.query.decode()
-        sent.append((connection.in_atomic_block, f"{' '.join(as_sent.split())};\n"))
+        in_full = ClientCursor(connection.connection).mogrify(sql, params)
+        sent.append((connection.in_atomic_block, f"{' '.join(in_full.split())};\n"))
         return result
 
     with connection.execute_wrapper(note):
