@@ -168,7 +168,9 @@ def _processes(
     processes += [
         _web(options, environment=environment),
         watched_worker(watchdog, environment=environment),
-        ManagedProcess(name="ticker", command=_manage("ticker"), environment=environment),
+        ManagedProcess(
+            name="ticker", command=_manage("ticker"), environment=environment, gives_way=True
+        ),
     ]
     if simulator and not options["no_demo"]:
         endless = _manage("demo", "--bots", "0")
