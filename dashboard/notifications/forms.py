@@ -103,6 +103,8 @@ class RuleForm(forms.Form):
         self.rule = rule
         names = NotificationChannel.objects.order_by("name").values_list("pk", "name")
         self.fields["channels"].choices = list(names)  # type: ignore[attr-defined]
+        if not names:
+            self.fields["channels"].help_text = "None yet. The rule applies to those you add."
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
