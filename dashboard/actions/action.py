@@ -205,8 +205,11 @@ def _targets(request: HttpRequest) -> list[tuple[str, str]]:
 
 def _tell(request: HttpRequest, action: Action, *, done: int, skipped: list[str]) -> None:
     words = f"{action.title}: done for {done} {action.noun}{pluralize(done)}"
-    if skipped:
-        why = "; ".join(f"{text} ({n})" for text, n in Counter(skipped).most_common(3))
+    reasons = Counter(text.rstrip(".") for text in skipped)
+    why = "; ".join(f"{text} ({n})" if n > 1 else text for text, n in reasons.most_common(3))
+    if not done and len(skipped) == 1:
+        messages.warning(request, f"{action.title}: not done, because {why}.")
+    elif skipped:
         messages.warning(request, f"{words}, {len(skipped)} skipped: {why}.")
     else:
         messages.success(request, f"{words}.")

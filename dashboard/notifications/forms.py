@@ -86,7 +86,7 @@ class RuleForm(forms.Form):
     tell_resolved = forms.BooleanField(
         label="Also say when it is over", required=False, initial=True
     )
-    quiet_from = _time(label="Quiet from", help_text="What still holds at their end is sent then.")
+    quiet_from = _time(label="Quiet from", help_text="Messages wait until the quiet hours end.")
     quiet_until = _time(label="Quiet until")
     zone = forms.CharField(
         label="Zone of quiet hours",
@@ -123,7 +123,7 @@ class RuleForm(forms.Form):
         data = super().clean() or {}
         begin, end = data.get("quiet_from"), data.get("quiet_until")
         if (begin is None) != (end is None):
-            self.add_error("quiet_until", "Quiet hours need both a begin and an end.")
+            self.add_error("quiet_until", "Quiet hours need both a start and an end.")
         elif begin is not None and begin == end:
             self.add_error("quiet_until", "Quiet hours cannot last all day. Disable the rule.")
         return data
