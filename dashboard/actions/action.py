@@ -126,15 +126,18 @@ def _ask(
 ) -> HttpResponse:
     targets = action.find(request.GET)[:MOST_TARGETS]
     affected = [target for target in targets if not target.why_not]
+    skipped = [target for target in targets if target.why_not]
     context = {
         "action": action,
         "heading": _heading(action, affected),
         "back": _way_back(request, action),
         "form": form,
         "affected": affected[:SHOWN],
+        "more": len(affected[SHOWN:]),
         "count": len(affected),
-        "skipped": [target for target in targets if target.why_not][:SHOWN],
-        "skipped_count": len(targets) - len(affected),
+        "skipped": skipped[:SHOWN],
+        "more_skipped": len(skipped[SHOWN:]),
+        "skipped_count": len(skipped),
         "bots": _bots_by_status(affected),
         "targets": json.dumps([[target.key, target.seen] for target in affected]),
     }
