@@ -1,8 +1,12 @@
 """What a page's HTML cannot show: that words fit into their buttons, fields and panels."""
 
 import pytest
+from django.db.models.functions import Now
 
 from bots.status import Platform
+from dashboard.notifications.records import NotificationChannel
+from slots.models import Lease
+from tests.dashboard.notifications.conftest import make_channel
 from tests.dashboard.populated import ask, run
 
 NARROW = {"width": 390, "height": 844}
@@ -61,3 +65,20 @@ def test_the_groups_of_a_user_have_a_readable_title(administrator, django_user_m
     page = administrator.visit(f"/admin/auth/user/{user.pk}/change/")
     for part in (".selector-chosen-title label", ".selector-chosen-title .helptext"):
         assert page.locator(part).first.evaluate(CONTRAST) > 4.5, part
+
+
+def test_a_failing_channel_is_readable_on_a_phone(administrator):
+    make_channel("https://app.example/hooks")
+    NotificationChannel.objects.update(
+        failing_since=Now(), last_error="The host app.example cannot be resolved."
+    )
+    administrator.page.set_viewport_size(NARROW)
+    page = administrator.visit("/notifications/")
+    assert page.locator('#channels td[data-label="State"] small').bounding_box()["width"] > 120
+
+
+def test_a_long_holder_of_a_lease_fits_a_phone(administrator):
+    Lease.objects.create(key="reconciler", holder="web-1.frankfurt.example:27235:140185153098240")
+    administrator.page.set_viewport_size(NARROW)
+    page = administrator.visit("/activity/?show=leases")
+    assert page.evaluate("document.documentElement.scrollWidth") == NARROW["width"]
