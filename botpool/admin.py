@@ -42,6 +42,13 @@ admin.site.unregister(User)
 class RestrainedUserAdmin(UserAdmin):
     """Only superusers can create or change superusers, or grant individual permissions."""
 
+    list_display = ("username", "roles", "email", "is_staff", "is_active", "last_login")
+
+    @admin.display(description="roles")
+    def roles(self, user: User) -> str:
+        names = ", ".join(sorted(group.name for group in user.groups.all()))
+        return names or ("all rights" if user.is_superuser else "–")
+
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
         fields = super().get_readonly_fields(request, obj)
         if request.user.is_superuser:
@@ -55,7 +62,7 @@ class RestrainedUserAdmin(UserAdmin):
         return super().has_delete_permission(request, obj) and _may_change(request, obj)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        users: QuerySet[User] = super().get_queryset(request)
+        users: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
         # Bulk actions check no permission per object, so superusers are left out of the list.
         return users if request.user.is_superuser else users.filter(is_superuser=False)
 

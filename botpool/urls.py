@@ -1,10 +1,10 @@
 from django.contrib import admin
 from django.urls import include, path
-from django.views.generic import RedirectView
 
 from botpool.admin import show_the_rest
 from botpool.telemetry.metrics import metrics
 from botpool.telemetry.views import healthz, readyz
+from dashboard.login import admin_login
 
 show_the_rest()
 
@@ -15,8 +15,7 @@ urlpatterns = [
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
     path("api/", include("api.urls")),
-    # One login page, whose rate limits then protect the admin too.
-    path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),
+    path("admin/login/", admin_login),
     path("admin/", admin.site.urls),
     path("", include("dashboard.urls")),
 ]

@@ -1,17 +1,19 @@
-"""Login and logout, with a limit on failed attempts."""
+"""Login, with a limit on failed attempts, logout, and change of one's own password."""
 
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView, LogoutView
-from django.core.exceptions import ValidationError
+from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse, reverse_lazy
 
 from dashboard.models import LoginFailure
 
@@ -47,6 +49,16 @@ class ThrottledLogin(LoginView):
         return response
 
 
+def admin_login(request: HttpRequest) -> HttpResponse:
+    """Redirect to the only login page, whose limits then protect the admin too.
+
+    It would send a user without staff status straight back here.
+    """
+    if request.user.is_authenticated and not request.user.is_staff:
+        raise PermissionDenied("staff")
+    return redirect(f"{reverse('login')}?{request.META['QUERY_STRING']}")
+
+
 class Logout(LogoutView):
     """Logs out on POST only. A GET, from a link or after a login, goes to the overview."""
 
@@ -54,6 +66,17 @@ class Logout(LogoutView):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return redirect("overview")
+
+
+class ChangePassword(PasswordChangeView):
+    """For every user. The admin's own page is only for those with staff status."""
+
+    template_name = "registration/password.html"
+    success_url = reverse_lazy("overview")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        messages.success(self.request, "Password changed. Other sessions of yours are logged out.")
+        return super().form_valid(form)
 
 
 def is_throttled(attempt: LoginFailure) -> bool:

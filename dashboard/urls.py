@@ -9,7 +9,7 @@ from dashboard.clients.clients import clients
 from dashboard.clients.webhooks import new_webhook, webhook, webhooks
 from dashboard.history.history import history_page
 from dashboard.lists.search import search
-from dashboard.login import Logout, ThrottledLogin
+from dashboard.login import ChangePassword, Logout, ThrottledLogin
 from dashboard.logs.follow import bot_log, slot_log
 from dashboard.logs.kept import download
 from dashboard.notifications.pages import (
@@ -31,6 +31,7 @@ from dashboard.slots.slot_list import slot_list
 urlpatterns = [
     path("login/", ThrottledLogin.as_view(), name="login"),
     path("logout/", Logout.as_view(), name="logout"),
+    path("password/", ChangePassword.as_view(), name="password"),
     path("", overview, name="overview"),
     path("history/", history_page, name="history"),
     path("maintenance/", maintenance, name="maintenance"),

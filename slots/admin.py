@@ -65,11 +65,15 @@ class PoolAdmin(ActionPermission, ReadOnlyAdmin):
 @admin.register(SlotTransition)
 class SlotTransitionAdmin(ReadOnlyAdmin):
     list_display = [
-        "at", "slot_name", "from_status", "to_status", "lasted", "bot_id", "reason", "actor",
+        "at", "slot_name", "from_status", "to_status", "after", "bot_id", "reason", "actor",
     ]  # fmt: skip
     list_filter = [known_values("to_status", SlotStatus)]
     search_fields = ["=slot_name", "=correlation_id", "=bot__id"]
     ordering = ["-pk"]
+
+    @admin.display(description="after", ordering="lasted")
+    def after(self, line: SlotTransition) -> str:
+        return "–" if line.lasted is None else f"{line.lasted.total_seconds():,.1f} s"
 
 
 @admin.register(Deployment)

@@ -126,15 +126,18 @@ def _ask(
 ) -> HttpResponse:
     targets = action.find(request.GET)[:MOST_TARGETS]
     affected = [target for target in targets if not target.why_not]
+    skipped = [target for target in targets if target.why_not]
     context = {
         "action": action,
         "heading": _heading(action, affected),
         "back": _way_back(request, action),
         "form": form,
         "affected": affected[:SHOWN],
+        "more": len(affected[SHOWN:]),
         "count": len(affected),
-        "skipped": [target for target in targets if target.why_not][:SHOWN],
-        "skipped_count": len(targets) - len(affected),
+        "skipped": skipped[:SHOWN],
+        "more_skipped": len(skipped[SHOWN:]),
+        "skipped_count": len(skipped),
         "bots": _bots_by_status(affected),
         "targets": json.dumps([[target.key, target.seen] for target in affected]),
     }
@@ -205,8 +208,11 @@ def _targets(request: HttpRequest) -> list[tuple[str, str]]:
 
 def _tell(request: HttpRequest, action: Action, *, done: int, skipped: list[str]) -> None:
     words = f"{action.title}: done for {done} {action.noun}{pluralize(done)}"
-    if skipped:
-        why = "; ".join(f"{text} ({n})" for text, n in Counter(skipped).most_common(3))
+    reasons = Counter(text.rstrip(".") for text in skipped)
+    why = "; ".join(f"{text} ({n})" if n > 1 else text for text, n in reasons.most_common(3))
+    if not done and len(skipped) == 1:
+        messages.warning(request, f"{action.title}: not done, because {why}.")
+    elif skipped:
         messages.warning(request, f"{words}, {len(skipped)} skipped: {why}.")
     else:
         messages.success(request, f"{words}.")

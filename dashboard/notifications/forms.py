@@ -86,7 +86,7 @@ class RuleForm(forms.Form):
     tell_resolved = forms.BooleanField(
         label="Also say when it is over", required=False, initial=True
     )
-    quiet_from = _time(label="Quiet from", help_text="What still holds at their end is sent then.")
+    quiet_from = _time(label="Quiet from", help_text="Messages wait until the quiet hours end.")
     quiet_until = _time(label="Quiet until")
     zone = forms.CharField(
         label="Zone of quiet hours",
@@ -103,6 +103,8 @@ class RuleForm(forms.Form):
         self.rule = rule
         names = NotificationChannel.objects.order_by("name").values_list("pk", "name")
         self.fields["channels"].choices = list(names)  # type: ignore[attr-defined]
+        if not names:
+            self.fields["channels"].help_text = "None yet. The rule applies to those you add."
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
@@ -121,7 +123,7 @@ class RuleForm(forms.Form):
         data = super().clean() or {}
         begin, end = data.get("quiet_from"), data.get("quiet_until")
         if (begin is None) != (end is None):
-            self.add_error("quiet_until", "Quiet hours need both a begin and an end.")
+            self.add_error("quiet_until", "Quiet hours need both a start and an end.")
         elif begin is not None and begin == end:
             self.add_error("quiet_until", "Quiet hours cannot last all day. Disable the rule.")
         return data

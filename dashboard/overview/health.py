@@ -5,7 +5,7 @@ from functools import partial
 
 from django.urls import reverse
 
-from coolify.budget.report import BudgetReport
+from coolify.budget.report import BudgetReport, budget_report
 from coolify.shared import refused_access
 from core.jobs.liveness import reasons_of_processes
 from dashboard.actions.coolify import ACCESS, CIRCUIT, PAUSE
@@ -38,6 +38,10 @@ def health(budget: BudgetReport, *, may_miss_coolify: bool = True) -> list[Part]
         _coolify(budget, may_miss=may_miss_coolify),
         _calls(budget),
     ]
+
+
+def health_of_coolify() -> Part:
+    return _coolify(budget_report(), may_miss=True)
 
 
 def _process(code: AttentionCode, name: str, reason: str) -> Part:

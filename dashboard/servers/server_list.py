@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from core.permissions import VIEW
 from dashboard.live import estimates, live_page, version_of
+from dashboard.overview.health import health_of_coolify
 from dashboard.permissions import needs
 from pool.images.overview import image_overviews
 from pool.servers.overview import server_overviews
@@ -21,7 +22,11 @@ from slots.models import Slot
 @needs(VIEW)
 def server_list(request: HttpRequest) -> HttpResponseBase:
     def live() -> dict[str, Any]:
-        return {"overviews": server_overviews(), "images": image_overviews()}
+        return {
+            "overviews": server_overviews(),
+            "images": image_overviews(),
+            "coolify": health_of_coolify(),
+        }
 
     slots = Slot.objects.values_list("pk", "status", "server_uuid").order_by("pk")
     # Without what a reading alone changes: `read_at` does every few seconds.

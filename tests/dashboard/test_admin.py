@@ -1,5 +1,6 @@
 """The Django admin: every model is listed, and almost all are read-only."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -184,6 +185,18 @@ def test_the_page_of_a_slot_is_one_click_away(administrator):
     slot = SlotFactory()
     page = administrator.get(f"/admin/slots/slot/{slot.pk}/change/").text
     assert f'href="/slots/{slot.name}/"' in page
+
+
+def test_the_list_of_users_shows_their_roles(administrator):
+    make_user("vera", "viewer")
+    assert '<td class="field-roles">viewer</td>' in administrator.get("/admin/auth/user/").text
+
+
+def test_durations_have_a_unit(administrator):
+    run(ask())
+    page = administrator.get(list_of(SlotTransition)).text
+    assert re.search(r">\d+\.\d s</td>", page)
+    assert "0:00:0" not in page
 
 
 def test_history_is_filtered_by_the_new_status(administrator):

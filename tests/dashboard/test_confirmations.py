@@ -9,6 +9,7 @@ from bots.status import Platform
 from coolify.models import Budget
 from pool.waiting.words import name_of
 from tests.dashboard.populated import ask, run
+from tests.factories import SlotFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -57,3 +58,13 @@ def test_cancelling_says_what_becomes_of_each_bot(operator, settings):
 )
 def test_actors_have_names(actor, name):
     assert name_of(actor) == name
+
+
+def test_more_targets_than_are_listed_are_counted(operator, monkeypatch):
+    monkeypatch.setattr("dashboard.actions.action.SHOWN", 2)
+    SlotFactory.create_batch(5)
+    page = operator.get("/actions/cordon/?all=slots").text
+    assert "<h1>Cordon 5 slots?</h1>" in page
+    assert "and 3 more" in page
+    page = operator.get("/actions/uncordon/?all=slots").text  # none of them is cordoned
+    assert "and 3 more" in page

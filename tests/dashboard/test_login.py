@@ -148,3 +148,31 @@ def test_a_link_does_not_log_out(viewer):
 def test_the_button_logs_out(viewer):
     assert viewer.post("/logout/").url == "/login/"
     assert viewer.get("/").status_code == 302
+
+
+NEW = "staple battery horse correct"
+
+
+def test_every_user_can_change_the_own_password(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    attempt(client, PASSWORD)
+    assert 'href="/password/"' in client.get("/").text
+    form = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW}
+    page = client.post("/password/", form, follow=True)
+    assert "Password changed" in page.text
+    assert attempt(Client(), PASSWORD).status_code == 200
+    assert attempt(Client(), NEW).status_code == 302
+
+
+def test_the_old_password_is_needed_to_change_it(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    attempt(client, PASSWORD)
+    form = {"old_password": "guess", "new_password1": NEW, "new_password2": NEW}
+    assert "incorrectly" in client.post("/password/", form).text
+    assert attempt(Client(), PASSWORD).status_code == 302
+
+
+def test_the_admin_says_that_it_is_for_staff_only(viewer):
+    page = viewer.get("/admin/", follow=True)
+    assert page.status_code == 403
+    assert "staff status" in page.text

@@ -1,5 +1,7 @@
 """Every page opens with an empty and a full pool, in a fixed number of queries."""
 
+import re
+
 import pytest
 from django.core.cache import cache
 from django.db import connection
@@ -95,3 +97,22 @@ def test_a_slot_whose_stop_was_refused_says_what_is_wrong(viewer):
     page = viewer.get(f"/slots/{slot.name}/").text
     assert "Coolify reports the container as stopped, but it still runs." in page
     assert "it still runs, so Coolify is asked again after" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/bots/new/", "Bots"),
+        ("/webhooks/new/", "Clients"),
+        ("/notifications/channels/new/", "Notifications"),
+        ("/notifications/rules/new/", "Notifications"),
+    ],
+)
+def test_a_form_is_part_of_its_page_in_the_header(administrator, path, name):
+    assert f'aria-current="page">{name}</a>' in administrator.get(path).text
+
+
+def test_a_problem_and_its_next_step_are_two_sentences(operator):
+    SlotFactory(status="error", previous_status="deploying", error="Coolify refused")
+    page = operator.get("/").text
+    assert re.search(r'</a>\. <span class="next">[A-Z]', page)

@@ -1,9 +1,13 @@
 """The servers page and its actions."""
 
 import json
+from datetime import timedelta
 
 import pytest
+from django.core.cache import cache
+from django.db.models.functions import Now
 
+from coolify.models import Budget
 from dashboard.models import OperatorAction
 from pool.servers.states import refresh_servers
 from servers.models import Server
@@ -34,6 +38,14 @@ def post(client, action: str, *, seen: str = "", **data) -> str:
 def test_an_empty_list_says_what_to_set(operator, settings):
     settings.COOLIFY_SERVER_UUIDS = []
     assert "COOLIFY_SERVER_UUID" in page(operator)
+
+
+def test_the_page_says_that_coolify_is_away(operator):
+    assert "reported last" not in page(operator)
+    away = {"open_since": Now(), "open_until": Now() + timedelta(minutes=1)}
+    Budget.objects.update_or_create(pk=Budget.THE_ONE, defaults=away)
+    cache.clear()  # of what is shown to all
+    assert "reported last" in page(operator)
 
 
 def test_the_page_shows_states_slots_and_reasons(operator):

@@ -11,7 +11,12 @@ from django.test import Client
 
 from dashboard.models import OperatorAction
 from dashboard.notifications.evaluation import evaluate
-from dashboard.notifications.records import Message, NotificationChannel, NotificationRule
+from dashboard.notifications.records import (
+    Condition,
+    Message,
+    NotificationChannel,
+    NotificationRule,
+)
 from dashboard.notifications.sealing import unseal
 from slots.models import Finding
 from tests.dashboard.notifications.conftest import make_channel, make_rule
@@ -100,10 +105,28 @@ def test_the_test_button_really_sends_and_shows_the_result(operator, receiver):
     assert act(operator, "test-channel", channel.pk) == "Send test: done for 1 channel."
     assert "otto sent this test" in receiver.messages[0]["body"]
     receiver.status = 404
-    assert "the test did not arrive: HTTP 404" in act(operator, "test-channel", channel.pk)
+    told = act(operator, "test-channel", channel.pk)
+    assert told.startswith("Send test: not done, because the test did not arrive: HTTP 404")
+    assert "skipped" not in told and not told.endswith("(1).")
     log = operator.get("/notifications/log/").text
     assert "HTTP 404" in log and "Botpool: a test" in log
     assert [row.done for row in OperatorAction.objects.order_by("pk")] == [True, False]
+
+
+def test_times_of_open_problems_are_readable(viewer):
+    words = "Coolify: no answer since 2026-11-18T07:22:22Z"
+    Condition.objects.create(
+        code="coolify_away", words=words, link="/", first_seen_at=Now(), last_seen_at=Now()
+    )
+    page = viewer.get("/notifications/").text
+    assert "no answer" in page
+    assert "since 2026" not in page
+
+
+def test_a_rule_without_any_channel_says_so(operator):
+    assert "None yet." in operator.get("/notifications/rules/new/").text
+    make_channel(URL)
+    assert "None yet." not in operator.get("/notifications/rules/new/").text
 
 
 def test_a_channel_is_disabled_enabled_and_deleted(administrator):
@@ -135,7 +158,7 @@ def test_an_operator_makes_and_changes_a_rule(operator):
     ("wrong", "words"),
     [
         ({"zone": "Mars/Base"}, "This zone is not known"),
-        ({"quiet_until": ""}, "both a begin and an end"),
+        ({"quiet_until": ""}, "both a start and an end"),
         ({"quiet_until": "22:00"}, "cannot last all day"),
         ({"codes": ["nonsense"]}, "nonsense"),
         ({"lasting": "-1"}, "greater than or equal to 0"),
