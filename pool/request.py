@@ -7,17 +7,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, QuerySet
 
 from bots.models import Bot, BotEvent
 from bots.moves import log_bot_event
-from core.prepared import Prepared, insert_instance
+from core.prepared import insert_instance
 from pool.assign import assign_bot_to_slot
-from pool.capacity import current_pause, paused_pools
+from pool.capacity import current_pause
 from pool.line import queue_bot
 from pool.sharing.quota import lock_limits, refuse_one_more_bot, refuse_one_more_waiter
-from pool.sharing.turns import has_others_first, waiting
-from slots.models import Pool
+from pool.sharing.turns import has_others_first
 
 REQUESTED = "Bot requested"
 NO_SLOT = "Every slot is taken"
@@ -97,18 +95,9 @@ def _make(request: BotRequest, *, actor: str) -> Bot:
 
 
 def _why_it_has_to_wait(bot: Bot) -> str:
-    if _without_waiters.exists(bot.platform):  # nearly always
-        return ""
     if current_pause(bot.platform):
         return PLATFORM_PAUSED
     return OTHERS_FIRST if has_others_first(bot) else ""
-
-
-@Prepared
-def _without_waiters(platform: str) -> QuerySet[Pool]:
-    """The pool, unless it is paused or bots wait for it."""
-    others = Pool.objects.filter(platform=platform).exclude(pk__in=paused_pools().values("pk"))
-    return others.exclude(Exists(waiting(platform)))
 
 
 def _place(bot: Bot, *, actor: str) -> str:
