@@ -227,6 +227,8 @@ OBSERVE_STARTS = env.milliseconds("OBSERVE_STARTS", 3_000)
 # Under pressure: a start is observed once it should be over, a stop sooner while a bot waits.
 EXPECTED_START = env.milliseconds("EXPECTED_START", 60_000, low=0)
 WATCH_INTERVAL = env.milliseconds("WATCH_INTERVAL", 5_000)
+# After a container's start, how long Coolify may still show what was before it.
+STATUS_SETTLES_AFTER = env.milliseconds("STATUS_SETTLES_AFTER", 5_000)
 # How long Coolify must report a stopped container if we did not observe it stopping.
 STOP_CONFIRM_AFTER = env.milliseconds("STOP_CONFIRM_AFTER", 75_000)
 STOP_RETRY_AFTER = env.milliseconds("STOP_RETRY_AFTER", 60_000)

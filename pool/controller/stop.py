@@ -17,7 +17,7 @@ from coolify.client.errors import BudgetExhausted, CoolifyError, NotAccepted, No
 from core.clock import database_now, on_this_hosts_clock
 from pool.controller.applications import forget_application, forget_missing_application
 from pool.controller.belief.answers import require_gone, require_no_deployment
-from pool.controller.containers.gone import UP, is_gone, still_runs
+from pool.controller.containers.gone import UP, busy_since, is_gone, still_runs
 from pool.controller.context import AT_ONCE, SlotContext, pause_after_error
 from pool.controller.images import note_coolify_end
 from pool.controller.logs.keep import keep_container_log, keep_deployment_log
@@ -229,8 +229,7 @@ def _was_running(slot: Slot) -> bool:
     otherwise. An observation from before the bot shows an earlier container."""
     if slot.previous_status == SlotStatus.BUSY:
         seen = slot.container_seen_at
-        busy_since = slot.status_since - (slot.previous_lasted or timedelta())
-        is_of_before = seen is None or seen < busy_since
+        is_of_before = seen is None or seen < busy_since(slot)
         return is_of_before or slot.container_status not in STOPPED
     return slot.container_status in UP
 

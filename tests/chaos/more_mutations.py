@@ -328,4 +328,19 @@ MORE = (
         "tests/pool/controller/test_advance.py::"
         "test_a_start_that_coolify_never_accepts_ends_at_its_deadline",
     ),
+    one(
+        "a status from before a start is not believed after its stop",
+        "pool/controller/containers/gone.py",
+        "    if observed_at <= max(slot.stop_asked_at, _status_has_settled_at(slot)):\n",
+        "    if observed_at <= slot.stop_asked_at:\n",
+        "tests/pool/controller/test_lying_stops.py::"
+        "test_exited_is_not_believed_just_after_the_start_of_a_short_meeting",
+    ),
+    one(
+        "behind a pooler no statement is prepared",
+        "botpool/apps.py",
+        "    if is_direct(connection):\n",
+        "    if True:\n",
+        "tests/ops/test_neighbours.py::test_it_works_behind_pgbouncer_with_few_connections",
+    ),
 )

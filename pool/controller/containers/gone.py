@@ -21,7 +21,7 @@ from core.clock import database_now
 from pool.controller.context import SlotContext
 from pool.lifecycle import recover_slot
 from slots.models import Slot
-from slots.status import HELD, ContainerStatus
+from slots.status import HELD, ContainerStatus, SlotStatus
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +32,11 @@ ASK_DOCKER_AGAIN = timedelta(minutes=1)
 
 
 def is_gone(context: SlotContext) -> bool:
-    """Judged by the last observation, which must have begun after the stop was sent."""
+    """Judged by the last observation, if that can show what the stop did."""
     slot, observed_at = context.slot, context.observed_at
-    if observed_at is None or slot.stop_asked_at is None or observed_at <= slot.stop_asked_at:
+    if observed_at is None or slot.stop_asked_at is None:
+        return False
+    if observed_at <= max(slot.stop_asked_at, _status_has_settled_at(slot)):
         return False
     if slot.application_missing:
         context.coolify.application(slot.coolify_uuid)  # NotFound, if it is really gone
@@ -74,7 +76,20 @@ def check_idle(context: SlotContext) -> None:
         recover_slot(slot, reason=reason, actor=context.actor)
 
 
+def busy_since(slot: Slot) -> datetime:
+    """Of a slot that was busy before its present status."""
+    return slot.status_since - (slot.previous_lasted or timedelta())
+
+
 # --- Parts of the above -----------------------------------------------------------------------
+
+
+def _status_has_settled_at(slot: Slot) -> datetime:
+    """Coolify shows `running` only some time after the container has started. Until then, `exited`
+    is left over from before: if it were believed, the stop could remove the next bot's container.
+    """
+    began = busy_since(slot) if slot.previous_status == SlotStatus.BUSY else slot.status_since
+    return began + settings.STATUS_SETTLES_AFTER
 
 
 def _was_seen_stopping(slot: Slot) -> bool:

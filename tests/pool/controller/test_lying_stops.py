@@ -93,6 +93,16 @@ def test_a_bot_that_left_by_itself_is_gone_once_it_is_seen_exited(docker):
     assert docker.asked == 0
 
 
+def test_exited_is_not_believed_just_after_the_start_of_a_short_meeting(docker, settings):
+    settings.STATUS_SETTLES_AFTER = timedelta(minutes=1)
+    stopping = Stopping(by_itself=True)
+    assert stopping.seen_exited().status == "stopping"
+    long_ago = Now() - settings.STATUS_SETTLES_AFTER
+    Slot.objects.update(status_since=long_ago, stop_asked_at=long_ago)
+    observe_again()
+    assert stopping.advance().status == "idle"
+
+
 def test_a_slot_taken_from_a_meeting_is_not_idle_while_docker_runs_its_container(docker):
     docker.runs = True
     slot = Stopping(by_itself=False).seen_exited()
