@@ -84,6 +84,11 @@ class SimulatedCoolify:
         until(lambda: len(self.times(what, since=since, application=application)) >= count)
         return self.times(what, since=since, application=application)[count - 1]
 
+    def shows_running(self, application: str) -> bool:
+        world = self.simulator.world
+        with world.lock:
+            return str(world.applications[application].status).startswith("running")
+
     def gone_at(self, application: str, *, since: float) -> float | None:
         """When the application's container was removed."""
         world = self.simulator.world

@@ -2,12 +2,17 @@
 
 From outside: the client's POST and the bot's DONE are sent to the API, and the simulated Coolify
 notes when it answers the start and the stop. It answers at once, and shows a container as exited
-1.3 s after the stop was asked for. The budget is quiet throughout.
+1.3 s after the stop was asked for. The budget is quiet throughout. Meetings last until Coolify
+shows their containers running, and count as longer than STATUS_SETTLES_AFTER.
 """
 
 import random
 import time
 from statistics import median
+
+from django.conf import settings
+from django.db.models import F
+from django.db.models.functions import Now
 
 from api.keys import create_api_key
 from bench.processes import (
@@ -106,8 +111,17 @@ def _start_one(pool: Botpool, coolify: SimulatedCoolify) -> float:
     begin = time.time()
     pool.request_bot()
     started = coolify.wait_for("start", since=begin)
-    until(lambda: slots("busy") == 1)
+    _until_in_meeting(coolify, 1)
     return started - begin
+
+
+def _until_in_meeting(coolify: SimulatedCoolify, count: int) -> None:
+    """So many bots are busy, and Coolify shows their containers."""
+    until(lambda: slots("busy") == count)
+    busy = Slot.objects.filter(status="busy")
+    until(lambda: all(coolify.shows_running(slot.coolify_uuid) for slot in busy))
+    longer = 2 * settings.STATUS_SETTLES_AFTER
+    busy.filter(status_since__gt=Now() - longer).update(status_since=F("status_since") - longer)
 
 
 def _stop_one(pool: Botpool, coolify: SimulatedCoolify) -> tuple[float, float]:
@@ -128,7 +142,7 @@ def _hand_over(pool: Botpool, coolify: SimulatedCoolify, *, chance: random.Rando
     pool.request_bots(SLOTS)
     seconds = []
     for _ in range(ROUNDS):
-        until(lambda: slots("busy") == SLOTS)
+        _until_in_meeting(coolify, SLOTS)
         pool.request_bot()
         assert Bot.objects.filter(status="QUEUED").count() == 1
         time.sleep(chance.random())
