@@ -10,6 +10,7 @@ from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
 from api.webhooks.signatures import secret_of
 from bots.models import ApiKey, Client, RequestName, Webhook, WebhookDelivery, WebhookEndpoint
 from core.admin import ReadOnlyAdmin
+from core.administration.filters import by_time
 from dashboard.audit import record_action
 from dashboard.models import LoginFailure, OperatorAction, PoolSample
 from dashboard.notifications.records import Message, NotificationChannel
@@ -46,7 +47,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
     form = ApiKeyForm
     list_display = ("name", "role", "client", "created_at", "last_used_at", "revoked_at")
     list_select_related = ("client",)
-    list_filter = ("role", ("revoked_at", admin.EmptyFieldListFilter))
+    list_filter = ("role", ("revoked_at", by_time(set_as="Revoked", empty_as="In use")))
     search_fields = ("name",)
     actions = ("revoke",)
 
@@ -118,7 +119,7 @@ class WebhookAdmin(ReadOnlyAdmin):
 @admin.register(WebhookEndpoint)
 class WebhookEndpointAdmin(ReadOnlyAdmin):
     list_display = ["url", "api_key", "is_named", "failing_since", "disabled_at"]
-    list_filter = [("disabled_at", admin.EmptyFieldListFilter)]
+    list_filter = [("disabled_at", by_time(set_as="Disabled", empty_as="Enabled"))]
     list_select_related = ["api_key"]
     ordering = ["-pk"]
 
@@ -127,8 +128,8 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
 class WebhookDeliveryAdmin(ReadOnlyAdmin):
     list_display = ("event", "attempts", "last_attempt_at", "last_answer", "delivered_at", "due_at")
     list_filter = (
-        ("delivered_at", admin.EmptyFieldListFilter),
-        ("due_at", admin.EmptyFieldListFilter),
+        ("delivered_at", by_time(set_as="Delivered", empty_as="Not delivered")),
+        ("due_at", by_time(set_as="To be tried", empty_as="Over")),
     )
     list_select_related = ("event",)
     search_fields = ("=webhook__bot__id",)

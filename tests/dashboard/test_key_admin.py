@@ -1,6 +1,7 @@
 import re
 
 import pytest
+from django.db.models.functions import Now
 
 from api.keys import UnknownKey, create_api_key, hash_of, use_api_key
 from bots.models import ApiKey
@@ -54,3 +55,12 @@ def test_a_private_webhook_address_is_refused_by_the_form(admin_client):
     answer = admin_client.post(ADD, form)
     assert answer.status_code == 200
     assert not ApiKey.objects.exists()
+
+
+def test_keys_are_filtered_by_words_that_fit(admin_client):
+    create_api_key(name="new")
+    create_api_key(name="old")
+    ApiKey.objects.filter(name="old").update(revoked_at=Now())
+    page = admin_client.get("/admin/bots/apikey/?revoked_at__isempty=0").content.decode()
+    assert "Revoked" in page and "In use" in page and "Not empty" not in page
+    assert ">old<" in page and ">new<" not in page
