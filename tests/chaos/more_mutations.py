@@ -20,8 +20,8 @@ MORE = (
     one(
         "a stop is believed only by an observation after it",
         _GONE,
-        "slot.stop_asked_at is None or observed_at <= slot.stop_asked_at:",
-        "slot.stop_asked_at is None:",
+        "max(slot.stop_asked_at, _status_has_settled_at(slot))",
+        "_status_has_settled_at(slot)",
         f"{_STOP}::test_a_stop_is_believed_only_by_an_observation_that_began_after_it",
     ),
     one(

@@ -76,6 +76,7 @@ def test_an_idle_slot_shows_when_its_last_bot_left_it(pool, settings):
 def test_a_text_that_coolify_did_not_take_is_tried_again_soon(pool, settings):
     settings.DESCRIPTION_SETTLED_AFTER = timedelta()
     slot = running_slot(pool)
+    Slot.objects.update(description_written="")  # it may have been written in the meantime
     pool.control.answer_with(500, method="PATCH", path="/applications/")
     assert advance_one(slot) == timedelta(seconds=5)
 
