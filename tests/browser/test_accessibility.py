@@ -42,6 +42,7 @@ PAGES = [
     "/webhooks/",
     "/webhooks/new/",
     "/bots/new/",
+    "/password/",
     "/actions/force-release/?all=slots",
     "/actions/resize/?item=zoom",
 ]
