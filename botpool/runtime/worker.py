@@ -9,7 +9,9 @@ from botpool.runtime.process import ManagedProcess
 from botpool.runtime.watchdog import WorkerWatchdog, give_back_tasks
 
 
-def watched_worker(watchdog: WorkerWatchdog, *, environment: dict[str, str]) -> ManagedProcess:
+def watched_worker(
+    watchdog: WorkerWatchdog, *, environment: dict[str, str], gives_way: bool = False
+) -> ManagedProcess:
     def before_start() -> None:
         give_back_tasks(taken_for=_longest_normal_task())
         watchdog.cluster_starts()
@@ -20,7 +22,7 @@ def watched_worker(watchdog: WorkerWatchdog, *, environment: dict[str, str]) -> 
         environment={**environment, **watchdog.environment},
         complaint=watchdog.complaint,
         before_start=before_start,
-        gives_way=True,  # a burst of requests is answered first
+        gives_way=gives_way,
     )
 
 

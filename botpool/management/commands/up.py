@@ -167,7 +167,8 @@ def _processes(
     processes = [simulator.process()] if simulator else []
     processes += [
         _web(options, environment=environment),
-        watched_worker(watchdog, environment=environment),
+        # A burst of requests is answered first.
+        watched_worker(watchdog, environment=environment, gives_way=True),
         ManagedProcess(
             name="ticker", command=_manage("ticker"), environment=environment, gives_way=True
         ),
