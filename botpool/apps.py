@@ -35,8 +35,9 @@ def limit_idle_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> N
 def prepare_statements(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     """Have PostgreSQL parse and plan a repeated statement only once.
 
-    Not behind PgBouncer, where the next transaction may have a different session. Plans that were
-    made for a small table are replaced with their connection, after CONN_MAX_AGE at the latest.
+    Not behind PgBouncer, where the next transaction may have a different session. A plan made for
+    a small table ends with its connection: after CONN_MAX_AGE, except in the ticker, whose tables
+    stay small.
     """
     if is_direct(connection):
         connection.connection.prepare_threshold = PREPARED_AFTER

@@ -45,10 +45,8 @@ def test_an_update_changes_the_rows_that_match_and_counts_them():
 
 def test_an_inserted_instance_has_what_the_database_filled_in():
     given = {"platform": "zoom", "meeting_url": "https://zoom.us/j/1", "config": {"a": [1]}}
-    for client in (
-        None,
-        Client.objects.create(name="acme"),
-    ):  # NULL and a value make two statements
+    acme = Client.objects.create(name="acme")
+    for client in (None, acme):  # NULL and a value make two statements
         bot = Bot(queue_timeout=timedelta(seconds=5), client=client, **given)
         insert_instance(bot)
         assert not bot._state.adding

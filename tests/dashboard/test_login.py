@@ -153,7 +153,7 @@ def test_the_button_logs_out(viewer):
 NEW = "staple battery horse correct"
 
 
-def test_every_user_can_change_the_own_password(client, db):
+def test_every_user_can_change_their_own_password(client, db):
     make_user("vera", "viewer", password=PASSWORD)
     attempt(client, PASSWORD)
     assert 'href="/password/"' in client.get("/").text

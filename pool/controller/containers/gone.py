@@ -87,6 +87,7 @@ def busy_since(slot: Slot) -> datetime:
 def _status_has_settled_at(slot: Slot) -> datetime:
     """Coolify shows `running` only some time after the container has started. Until then, `exited`
     is left over from before: if it were believed, the stop could remove the next bot's container.
+    A slot that was not busy may have a container that has just started.
     """
     began = busy_since(slot) if slot.previous_status == SlotStatus.BUSY else slot.status_since
     return began + settings.STATUS_SETTLES_AFTER
