@@ -363,12 +363,26 @@ def test_a_probe_that_fails_doubles_the_pause_up_to_its_limit(roomy, error):
         let_pass(pause)
 
 
-def test_another_probe_may_pass_if_the_first_ones_process_died(roomy):
+def test_another_probe_may_pass_if_the_first_one_does_not_answer_in_time(roomy):
     open_circuit(roomy)
     let_pass(5)
     roomy.before(LIST)
-    let_pass(100)
+    let_pass(3)
+    with pytest.raises(CircuitOpen):
+        roomy.before(LIST)
+    let_pass(2)
     assert roomy.before(LIST).is_probe
+
+
+@pytest.mark.parametrize("first", [GOOD, failed(DOWN)])
+def test_the_second_probe_closes_it_whatever_the_first_one_says_later(roomy, first):
+    open_circuit(roomy)
+    let_pass(5)
+    slow = roomy.before(LIST)
+    let_pass(5)
+    roomy.after(LIST, GOOD, roomy.before(LIST))
+    roomy.after(LIST, first, slow)
+    assert not roomy.before(START).is_probe
 
 
 def test_a_late_success_does_not_close_it_without_a_probe(roomy):
