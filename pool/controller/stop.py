@@ -17,12 +17,13 @@ from coolify.client.errors import BudgetExhausted, CoolifyError, NotAccepted, No
 from core.clock import database_now, on_this_hosts_clock
 from pool.controller.applications import forget_application, forget_missing_application
 from pool.controller.belief.answers import require_gone, require_no_deployment
-from pool.controller.containers.gone import UP, busy_since, is_gone, still_runs
+from pool.controller.containers.gone import UP, is_gone, still_runs
 from pool.controller.context import AT_ONCE, SlotContext, pause_after_error
 from pool.controller.images import note_coolify_end
 from pool.controller.logs.keep import keep_container_log, keep_deployment_log
 from pool.controller.places import line_up
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error, recover_slot, recovers_at
+from slots.container_times import busy_since
 from slots.deployment import Deployment
 from slots.models import Slot, SlotTransition
 from slots.status import ContainerStatus, SlotStatus

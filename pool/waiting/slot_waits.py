@@ -11,6 +11,7 @@ from core.clock import database_now
 from pool.lifecycle import recovers_at
 from pool.waiting.waiting_for import each_start_waits_for, waiting_for
 from pool.waiting.words import time_of
+from slots.container_times import status_has_settled_at
 from slots.models import Slot, SlotTransition
 from slots.status import SlotStatus
 
@@ -129,10 +130,12 @@ def _to_be_seen(slot: Slot, asked_at: datetime) -> str:
         return (
             f"it still runs, so Coolify is asked again after {again}. No bot gets the slot before"
         )
-    if slot.stopped_while_running and slot.stop_attempts == 1:
+    earliest = status_has_settled_at(slot)
+    if not (slot.stopped_while_running and slot.stop_attempts == 1):
+        # `exited` may be an old reading: it was not seen running, or was stopped before.
+        earliest = max(earliest, asked_at + settings.STOP_CONFIRM_AFTER)
+    if earliest <= asked_at:
         return "the next observation has to show it as gone"
-    # `exited` may be an old reading: it was not seen running, or was stopped before.
-    earliest = asked_at + settings.STOP_CONFIRM_AFTER
     return f"an observation after {time_of(earliest)} has to show it as gone"
 
 

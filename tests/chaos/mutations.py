@@ -584,6 +584,9 @@ def main() -> int:
     wanted = [each for each in MUTATIONS if all(word in each.safeguard for word in options.words)]
     if options.chaos:
         wanted = [each for each in wanted if each.chaos_notices]
+    if not wanted:
+        parser.error(f"No safeguard has a name with {' and '.join(options.words)}.")
+    if options.chaos:
         failed = [safeguard for safeguard in map(_judge_by_chaos, wanted) if safeguard]
     else:
         failed = [each for each in _trials(wanted, at_once=options.at_once) if each]

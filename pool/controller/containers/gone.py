@@ -20,8 +20,9 @@ from coolify.client.errors import BudgetExhausted, CoolifyError
 from core.clock import database_now
 from pool.controller.context import SlotContext
 from pool.lifecycle import recover_slot
+from slots.container_times import status_has_settled_at
 from slots.models import Slot
-from slots.status import HELD, ContainerStatus, SlotStatus
+from slots.status import HELD, ContainerStatus
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def is_gone(context: SlotContext) -> bool:
     slot, observed_at = context.slot, context.observed_at
     if observed_at is None or slot.stop_asked_at is None:
         return False
-    if observed_at <= max(slot.stop_asked_at, _status_has_settled_at(slot)):
+    if observed_at <= max(slot.stop_asked_at, status_has_settled_at(slot)):
         return False
     if slot.application_missing:
         context.coolify.application(slot.coolify_uuid)  # NotFound, if it is really gone
@@ -76,21 +77,7 @@ def check_idle(context: SlotContext) -> None:
         recover_slot(slot, reason=reason, actor=context.actor)
 
 
-def busy_since(slot: Slot) -> datetime:
-    """Of a slot that was busy before its present status."""
-    return slot.status_since - (slot.previous_lasted or timedelta())
-
-
 # --- Parts of the above -----------------------------------------------------------------------
-
-
-def _status_has_settled_at(slot: Slot) -> datetime:
-    """Coolify shows `running` only some time after the container has started. Until then, `exited`
-    is left over from before: if it were believed, the stop could remove the next bot's container.
-    A slot that was not busy may have a container that has just started.
-    """
-    began = busy_since(slot) if slot.previous_status == SlotStatus.BUSY else slot.status_since
-    return began + settings.STATUS_SETTLES_AFTER
 
 
 def _was_seen_stopping(slot: Slot) -> bool:

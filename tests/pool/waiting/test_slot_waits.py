@@ -79,11 +79,25 @@ def test_a_stop_that_has_to_be_confirmed():
 
 def test_a_container_that_was_seen_running_is_gone_with_the_next_observation():
     slot = stopping(
-        stop_asked_at=timezone.now(), stop_attempts=1, stopped_while_running=True, recreate=True
+        previous_lasted=timedelta(hours=1),
+        stop_asked_at=timezone.now(),
+        stop_attempts=1,
+        stopped_while_running=True,
+        recreate=True,
     )
     told = slot_outlook(slot).next_step
     assert "; the next observation has to show it as gone." in told
     assert told.endswith("Then its application is replaced.")
+
+
+def test_after_a_very_short_meeting_only_a_later_observation_counts(settings):
+    settings.STATUS_SETTLES_AFTER = timedelta(seconds=5)
+    short = {"previous_lasted": timedelta(seconds=1), "stopped_while_running": True}
+    slot = stopping(stop_asked_at=timezone.now(), stop_attempts=1, **short)
+    settled = time_of(slot.status_since + timedelta(seconds=4))
+    assert f"; an observation after {settled} has to show it as gone." in (
+        slot_outlook(slot).next_step
+    )
 
 
 def test_a_stop_that_was_repeated_says_how_often():
@@ -122,8 +136,9 @@ def test_a_slot_whose_recoveries_failed_needs_an_operator():
 
 
 def test_many_slots_cost_as_many_queries_as_one(django_assert_num_queries):
+    slots = [stopping(), stopping(), error()]
     bots = [ask() for _ in range(3)]
-    slots = [*(bot.slot for bot in bots), stopping(), stopping(), error(), slot_that("idle")]
+    slots += [*(bot.slot for bot in bots), slot_that(SlotStatus.IDLE, number=50)]
     # Starts; the clock and the budget.
     with django_assert_num_queries(3):
         told = what_slots_wait_for(slots)
