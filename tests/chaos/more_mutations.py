@@ -351,4 +351,12 @@ MORE = (
         "tests/coolify/budget/test_budget.py::"
         "test_another_probe_may_pass_if_the_first_one_does_not_answer_in_time",
     ),
+    one(
+        "a busy web process leaves new clients to the others",
+        "botpool/runtime/web/worker.py",
+        "self.set_accept_enabled(self.working < self.cfg.threads * REQUESTS_A_THREAD)",
+        "self.set_accept_enabled(True)",
+        "tests/botpool/runtime/test_web.py::"
+        "test_a_process_leaves_clients_to_the_others_while_requests_wait_in_it",
+    ),
 )

@@ -30,6 +30,8 @@ from core import environment
 # For a whole request, and for a whole answer.
 REQUEST_SECONDS = environment.number("WEB_REQUEST_SECONDS", 20, low=1, high=600)
 FAREWELL_SECONDS = 2.0
+# One that is being answered, and one that waits.
+REQUESTS_A_THREAD = 2
 # Of requests and answers under way; a process has several times as much.
 MOST_BYTES_HELD = 64_000_000
 
@@ -54,8 +56,9 @@ class PatientWorker(ThreadWorker):
     def run(self) -> None:
         wakes = self.method_queue.fileno()
         self.poller.register(wakes, selectors.EVENT_READ, self.method_queue.run_callbacks)
-        self.set_accept_enabled(True)
         while self.alive and self.is_parent_alive():
+            # While requests wait for a thread here, new clients are left to the other processes.
+            self.set_accept_enabled(self.working < self.cfg.threads * REQUESTS_A_THREAD)
             self._turn()
         self.set_accept_enabled(False)
         deadline = time.monotonic() + self.cfg.graceful_timeout

@@ -6,15 +6,19 @@ import selectors
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+import psutil
 import pytest
 from gunicorn.config import Config
 
 from botpool.runtime.web.configuration import worker_class
 from botpool.runtime.web.framing import LARGEST_BODY, LARGEST_HEAD, Framing
 from botpool.runtime.web.worker import PatientWorker
+from tests.processes import ROOT, free_port, wait_until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -138,3 +142,58 @@ def test_a_wrong_number_stops_the_start_with_one_line(name):
     assert done.returncode == 1
     assert done.stderr.startswith(f"botpool: {name} is 'many'; allowed: a whole number from 1 to ")
     assert len(done.stderr.splitlines()) == 1
+
+
+WAITING_APPLICATION = """
+import os, pathlib, time
+
+def application(environ, start_response):
+    while not pathlib.Path("go").exists():
+        time.sleep(0.01)
+    body = str(os.getpid()).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+
+@pytest.mark.slow
+def test_a_process_leaves_clients_to_the_others_while_requests_wait_in_it(tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING_APPLICATION)
+    with _web_server(tmp_path, "waiting:application") as (port, (first, second)):
+        second.suspend()  # so the first one can take them all
+        with ExitStack() as clients:
+            sockets = [
+                clients.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+                for _ in range(20)
+            ]
+            for client in sockets:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            time.sleep(1)
+            second.resume()
+            (tmp_path / "go").touch()
+            answers = [client.makefile("rb").read() for client in sockets]
+    assert {int(answer.split(b"\r\n")[-1]) for answer in answers} == {first.pid, second.pid}
+
+
+@contextmanager
+def _web_server(directory: Path, application: str) -> Iterator[tuple[int, list[psutil.Process]]]:
+    """Two processes with a thread each."""
+    port = free_port()
+    words = ["-c", str(ROOT / "botpool/runtime/web/configuration.py"), "--threads", "1"]
+    leader = subprocess.Popen(
+        [sys.executable, "-m", "gunicorn", *words, "--bind", f"127.0.0.1:{port}", application],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{directory}", "WEB_PROCESSES": "2"},
+    )
+    try:
+        family = psutil.Process(leader.pid)
+        wait_until(lambda: len(family.children()) == 2, what="both processes run")
+        wait_until(lambda: _listens(leader.pid), what="it listens")
+        yield port, family.children()
+    finally:
+        leader.terminate()
+        leader.wait()
+
+
+def _listens(pid: int) -> bool:
+    return any(each.status == psutil.CONN_LISTEN for each in psutil.Process(pid).net_connections())
