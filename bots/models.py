@@ -35,7 +35,7 @@ class Bot(models.Model):
     client = models.ForeignKey(
         Client, null=True, on_delete=models.PROTECT, related_name="bots", db_index=False
     )
-    correlation_id = models.CharField(max_length=64, db_index=True)
+    correlation_id = models.CharField(max_length=64)
     platform = models.CharField(max_length=20, choices=Platform)
     meeting_url = models.CharField("meeting address", max_length=2000)
     display_name = models.CharField(max_length=255, default="Meeting Bot")
@@ -114,6 +114,7 @@ class Bot(models.Model):
                 fields=["coolify_service_uuid", "-id"],
                 condition=~Q(coolify_service_uuid=""),
             ),
+            models.Index(name="bot_by_correlation", fields=["correlation_id"]),
             # For the lists of bots: newest first, filtered by status, platform or both.
             models.Index(name="bot_list_by_status", fields=["status", "-id"]),
             models.Index(name="bot_list_by_platform", fields=["platform", "-id"]),
@@ -134,7 +135,11 @@ class BotEvent(models.Model):
     """A line of a bot's history, written in the transaction of its change and never updated."""
 
     bot = models.ForeignKey(
-        Bot, on_delete=models.DO_NOTHING, related_name="events", db_constraint=False
+        Bot,
+        on_delete=models.DO_NOTHING,
+        related_name="events",
+        db_constraint=False,
+        db_index=False,  # event_by_bot begins with it
     )
     at = models.DateTimeField(db_default=Now())
     from_status = models.CharField(max_length=20, blank=True)

@@ -6,8 +6,9 @@ CONCURRENTLY was interrupted stays behind, invalid.
 
 from django.contrib.postgres import operations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor as Editor
-from django.db.migrations import AddField, RunSQL
+from django.db.migrations import AddField, AlterField, RunSQL, SeparateDatabaseAndState
 from django.db.migrations.state import ProjectState as State
+from django.db.models import Field
 
 
 class AddIndexConcurrently(operations.AddIndexConcurrently):
@@ -37,3 +38,13 @@ class AddFieldOnce(AddField):
 
 def drop_index(name: str) -> RunSQL:
     return RunSQL(f"DROP INDEX CONCURRENTLY IF EXISTS {name}", RunSQL.noop)
+
+
+def drop_field_index(
+    model: str, name: str, field: Field, *indexes: str
+) -> SeparateDatabaseAndState:
+    """Drop what `db_index` made for a field, which is to have it no longer."""
+    return SeparateDatabaseAndState(
+        database_operations=[drop_index(index) for index in indexes],
+        state_operations=[AlterField(model, name, field)],
+    )

@@ -31,11 +31,19 @@ class Deployment(models.Model):
     """
 
     slot = models.ForeignKey(
-        "slots.Slot", on_delete=models.DO_NOTHING, related_name="deployments", db_constraint=False
+        "slots.Slot",
+        on_delete=models.DO_NOTHING,
+        related_name="deployments",
+        db_constraint=False,
+        db_index=False,  # deployment_by_slot begins with it
     )
     slot_name = models.CharField(max_length=100)
     bot = models.ForeignKey(
-        "bots.Bot", on_delete=models.DO_NOTHING, related_name="deployments", db_constraint=False
+        "bots.Bot",
+        on_delete=models.DO_NOTHING,
+        related_name="deployments",
+        db_constraint=False,
+        db_index=False,  # deployment_by_bot begins with it
     )
     epoch = models.BigIntegerField()
     image = models.CharField(max_length=300)

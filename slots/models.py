@@ -235,7 +235,11 @@ class SlotTransition(models.Model):
         APPLICATION_GONE = "application_gone", "Application gone"
 
     slot = models.ForeignKey(
-        Slot, on_delete=models.DO_NOTHING, related_name="transitions", db_constraint=False
+        Slot,
+        on_delete=models.DO_NOTHING,
+        related_name="transitions",
+        db_constraint=False,
+        db_index=False,  # transition_by_slot begins with it
     )
     slot_name = models.CharField(max_length=100)
     at = models.DateTimeField(db_default=Now())

@@ -15,7 +15,7 @@ from botpool.runtime.reaper import Reaper, kill_groups
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 RAN_WELL = 60.0
-NICENESS = 5  # a third of the usual share: under constant load the pool must still move
+NICENESS = 10  # a tenth of the usual share: enough for the calls to Coolify that a minute allows
 
 
 def _no_complaint() -> str | None:
