@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from botpool.runtime.process import NICENESS
 from tests.processes import (
     ROOT,
     Program,
@@ -324,7 +325,7 @@ def test_a_process_can_give_way_to_the_others(data_dir):
     words = [sys.executable, "-c", POLITE]
     env = environment(data_dir)
     with subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE) as process:
-        assert process.stdout and process.stdout.readline() == b"polite  | 5\n"
+        assert process.stdout and process.stdout.readline() == f"polite  | {NICENESS}\n".encode()
         process.terminate()
         process.wait(30)
 
