@@ -73,6 +73,7 @@ def _is_listed(doubted: WarmImage, coolify: Coolify) -> bool:
     try:
         return Image.parse(doubted.image).tag in coolify.image_tags(application)
     except BudgetExhausted as error:
+        WarmImage.objects.filter(pk=doubted.pk).update(asked_at=doubted.asked_at)
         logger.debug("Coolify was not asked for images: %s", error)
     except CoolifyError as error:
         logger.info("Coolify was asked for images in vain: %s", error)

@@ -6,7 +6,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from coolify.client.errors import NotFound
+from coolify.client.errors import CircuitOpen, NotFound
 from pool.controller.prepulls.presence import confirm_doubted_image
 from slots.deployment import WarmImage
 from tests.factories import SlotFactory
@@ -50,6 +50,15 @@ def test_an_older_coolify_proves_nothing(monkeypatch):
     monkeypatch.setattr(coolify, "image_tags", lambda uuid: (_ for _ in ()).throw(error))
     assert not confirm_doubted_image(coolify)
     assert WarmImage.objects.get().state == "doubted"
+
+
+def test_a_question_that_was_not_sent_is_asked_soon(monkeypatch):
+    coolify = Coolify("1.0")
+    with monkeypatch.context() as circuit:
+        error = CircuitOpen("not sent", retry_after=5.0, reason="circuit")
+        circuit.setattr(coolify, "image_tags", lambda uuid: (_ for _ in ()).throw(error))
+        assert not confirm_doubted_image(coolify)
+    assert confirm_doubted_image(coolify)
 
 
 @pytest.mark.parametrize("fields", [{"cold_since": Now()}, {"trusted_until": None}])
