@@ -19,7 +19,6 @@ from django.test import override_settings
 from bench.processes import empty
 from bench.table import Row
 from bots.models import Bot
-from bots.moves import Outcome
 from bots.status import BotStatus
 from coolify.budget.governor import SHARES
 from coolify.client.calls import CallClass
@@ -30,16 +29,18 @@ from core.leases import WAKE_CHANNEL
 from pool.controller.descriptions import OVERDUE_AFTER, slots_with_another_description
 from pool.controller.observe import observe_if_due
 from pool.controller.places import line_up
-from pool.lifecycle import end_bot, get_slot_for_bot, mark_slot_running
+from pool.controller.start import FIRST_CALL
+from pool.lifecycle import get_slot_for_bot, mark_slot_running
 from pool.reconciler.reconcile import reconcile
+from pool.reports import record_status
 from pool.request import BotRequest, request_bot
 from slots.models import Slot
+from slots.tokens import Assignment
 from tests.controller import advance_one
 
 SPEED = 20
 ENDING_TOGETHER = 10
 STOPS_AT_ONCE = 4
-OVER = Outcome(BotStatus.DONE, "Meeting over", "bench")
 KINDS = {
     ("GET", "/applications"): "observation",
     ("GET", "/deployments"): "observation",
@@ -67,11 +68,13 @@ def run() -> list[Row]:
 
 @contextmanager
 def _tight_budget() -> Iterator[None]:
-    """More than half of the budget is spent: starts and stops are observed at the slower pace, and
-    only overdue descriptions are written."""
+    """More than half of the budget is spent: starts and stops are observed at the slower pace, a
+    bot's first call is waited for, and only overdue descriptions are written."""
     with (
         patch("pool.controller.observation_times.pressure", return_value=1.0),
         patch("pool.controller.containers.changes.pressure", return_value=1.0),
+        patch("pool.controller.start.pressure", return_value=1.0),
+        patch("pool.controller.start.FIRST_CALL", FIRST_CALL / SPEED),
         patch("pool.controller.descriptions.OVERDUE_AFTER", OVERDUE_AFTER / SPEED),
         patch.dict(SHARES, {CallClass.TEXT: 0.0}),
     ):
@@ -185,7 +188,7 @@ def _calls(slots: int, *, tight: bool = True) -> list[Row]:
         stopping = Interval(pool)
         for start in range(0, slots, ENDING_TOGETHER):
             for bot in bots[start : start + ENDING_TOGETHER]:
-                end_bot(bot, OVER)
+                _say_done(bot)
             pool.turn()
         pool.until(_all_idle)
         _settle(pool)
@@ -223,7 +226,7 @@ def _calls_with_a_queue() -> Row:
         at_rest.end()
         full = Interval(pool)
         for bot in bots[:slots]:
-            end_bot(bot, OVER)
+            _say_done(bot)
             pool.turn_for(minutes=seconds_between / 60)
         pool.until(
             lambda: not Bot.objects.filter(status="QUEUED").exists() and _no_bot_is_deploying()
@@ -295,9 +298,17 @@ def _make_slots(pool: Pool, slots: int) -> None:
     bots = [_request_bot() for _ in range(slots)]
     pool.until(_no_bot_is_deploying)
     for bot in bots:
-        end_bot(bot, OVER)
+        _say_done(bot)
     pool.until(_all_idle)
     _settle(pool)
+
+
+def _say_done(bot: Bot) -> None:
+    """As the bot itself does."""
+    slot = get_slot_for_bot(bot)
+    assert slot is not None
+    assignment = Assignment(bot_id=bot.pk, slot_id=slot.pk, epoch=slot.epoch)
+    record_status(assignment, BotStatus.DONE, reason="Meeting over")
 
 
 def _schedule() -> Row:

@@ -69,7 +69,9 @@ def _fill(waiters: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE bots_bot, slots_slot, slots_pool, bots_botevent CASCADE")
         cursor.execute("TRUNCATE slots_slottransition")
-        cursor.execute("INSERT INTO slots_pool (platform, max_size) VALUES ('google-meet', 0)")
+        cursor.execute(
+            "INSERT INTO slots_pool (platform, max_size) VALUES ('google-meet', %s)", [SLOTS]
+        )
         cursor.execute(_SLOTS, {"count": SLOTS})
     _join_at_the_end(waiters + SLOTS)
     # Assign all slots: from here on each waiter needs a slot to become free.

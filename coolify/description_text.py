@@ -52,6 +52,10 @@ def describe_error(*, cause: str, at: datetime, style: DescriptionStyle = BRACKE
     return _described("ERROR", cause, at=at, style=style)
 
 
+def names_a_bot(description: str) -> bool:
+    return description[1:].startswith(("DEPLOYING", "BUSY"))
+
+
 def _with_bot(label: str, *, bot: int | str, at: datetime, style: DescriptionStyle) -> str:
     name = f"Bot {bot}" if style == DescriptionStyle.PLAIN else f"Bot #{bot}"
     return _described(label, name, at=at, style=style)

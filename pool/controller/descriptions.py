@@ -8,10 +8,12 @@ from django.db.models import Q
 
 from coolify.client import Coolify
 from coolify.client.errors import BudgetExhausted, CoolifyError, NotFound
+from coolify.description_text import names_a_bot
 from core.clock import database_now
 from pool.controller.context import SlotContext, pause_after_error
 from slots.description import wanted_description
 from slots.models import Slot
+from slots.status import SlotStatus
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ def describe(context: SlotContext) -> timedelta | None:
         # A state that may end soon is not worth a call.
         return settings.DESCRIPTION_SETTLED_AFTER - age
     try:
-        update_slot_description(slot, context.coolify, overdue=age > OVERDUE_AFTER)
+        update_slot_description(slot, context.coolify, overdue=_is_overdue(slot, age))
     except BudgetExhausted as error:
         logger.debug("The description of %s waits for the budget: %s", slot, error)
         return timedelta(seconds=max(error.retry_after or 0.0, 5.0))
@@ -39,6 +41,12 @@ def describe(context: SlotContext) -> timedelta | None:
         logger.warning("The description of %s was not written: %s", slot, error)
         return pause_after_error(error, since=slot.status_since)
     return None
+
+
+def _is_overdue(slot: Slot, age: timedelta) -> bool:
+    """A start passes by itself: if the text before it names nobody, the next one is soon enough."""
+    is_harmless = slot.status == SlotStatus.DEPLOYING and not names_a_bot(slot.description_written)
+    return age > OVERDUE_AFTER and not is_harmless
 
 
 def update_slot_description(slot: Slot, coolify: Coolify, *, overdue: bool = False) -> None:

@@ -23,6 +23,7 @@ from pool.controller.applications import (
 from pool.controller.belief.answers import require_gone, require_no_deployment
 from pool.controller.context import AT_ONCE, SlotContext
 from pool.controller.images import note_coolify_end
+from pool.controller.observation_times import pressure
 from pool.controller.places import line_up, take_turn
 from pool.controller.verdict import Evidence, Verdict, judge
 from pool.images.in_use import has_rejected_image
@@ -46,6 +47,8 @@ LONGEST_BACKOFF = 60.0
 # Safety nets: normally the slot is woken sooner.
 CHECK_LINE_AGAIN = timedelta(seconds=5)
 CHECK_DEPLOYMENT_AGAIN = timedelta(seconds=30)
+# A bot calls within this time after its container has started.
+FIRST_CALL = timedelta(seconds=5)
 
 
 def deploy(context: SlotContext) -> timedelta | None:
@@ -318,6 +321,9 @@ def _judge(
 
 
 def _ask_how_it_ended(context: SlotContext, deployment: Deployment) -> timedelta:
+    until_call = _time_for_a_first_call(context.slot, deployment)
+    if until_call > AT_ONCE and pressure() >= 1.0:
+        return until_call  # a call of the bot would answer it
     try:
         found = context.coolify.deployment(deployment.deployment_uuid)
     except NotFound:
@@ -326,6 +332,14 @@ def _ask_how_it_ended(context: SlotContext, deployment: Deployment) -> timedelta
         return CHECK_DEPLOYMENT_AGAIN  # the next observation wakes it sooner
     note_coolify_end(deployment, found.status)
     return AT_ONCE
+
+
+def _time_for_a_first_call(slot: Slot, deployment: Deployment) -> timedelta:
+    """What is left of the time in which a bot calls after its container has started."""
+    seen = slot.container_seen_at
+    if seen is None or seen < deployment.status_since:
+        return AT_ONCE  # it was over before it was seen
+    return seen + FIRST_CALL - database_now()
 
 
 def _ask_whether_it_was_made(context: SlotContext, deployment: Deployment) -> timedelta:
