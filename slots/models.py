@@ -1,3 +1,6 @@
+from datetime import datetime, timedelta
+
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -203,6 +206,21 @@ class Slot(models.Model):
         if self.assigned_bot_id is None or self.last_assigned_at is None:
             return False
         return self.container_seen_at is None or self.container_seen_at < self.last_assigned_at
+
+    @property
+    def busy_since(self) -> datetime:
+        """Of a slot that was busy before its present status."""
+        return self.status_since - (self.previous_lasted or timedelta())
+
+    @property
+    def status_has_settled_at(self) -> datetime:
+        """Coolify shows `running` only some time after the container has started. Until then,
+        `exited` is left over from before: if it were believed, the stop could remove the next
+        bot's container. A slot that was not busy may have a container that has just started.
+        """
+        was_busy = self.previous_status == SlotStatus.BUSY
+        began = self.busy_since if was_busy else self.status_since
+        return began + settings.STATUS_SETTLES_AFTER
 
     @property
     def stop_problem(self) -> str:

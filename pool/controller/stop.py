@@ -23,7 +23,6 @@ from pool.controller.images import note_coolify_end
 from pool.controller.logs.keep import keep_container_log, keep_deployment_log
 from pool.controller.places import line_up
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error, recover_slot, recovers_at
-from slots.container_times import busy_since
 from slots.deployment import Deployment
 from slots.models import Slot, SlotTransition
 from slots.status import ContainerStatus, SlotStatus
@@ -230,7 +229,7 @@ def _was_running(slot: Slot) -> bool:
     otherwise. An observation from before the bot shows an earlier container."""
     if slot.previous_status == SlotStatus.BUSY:
         seen = slot.container_seen_at
-        is_of_before = seen is None or seen < busy_since(slot)
+        is_of_before = seen is None or seen < slot.busy_since
         return is_of_before or slot.container_status not in STOPPED
     return slot.container_status in UP
 

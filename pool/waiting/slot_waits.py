@@ -11,7 +11,6 @@ from core.clock import database_now
 from pool.lifecycle import recovers_at
 from pool.waiting.waiting_for import each_start_waits_for, waiting_for
 from pool.waiting.words import time_of
-from slots.container_times import status_has_settled_at
 from slots.models import Slot, SlotTransition
 from slots.status import SlotStatus
 
@@ -130,7 +129,7 @@ def _to_be_seen(slot: Slot, asked_at: datetime) -> str:
         return (
             f"it still runs, so Coolify is asked again after {again}. No bot gets the slot before"
         )
-    earliest = status_has_settled_at(slot)
+    earliest = slot.status_has_settled_at
     if not (slot.stopped_while_running and slot.stop_attempts == 1):
         # `exited` may be an old reading: it was not seen running, or was stopped before.
         earliest = max(earliest, asked_at + settings.STOP_CONFIRM_AFTER)

@@ -20,8 +20,8 @@ MORE = (
     one(
         "a stop is believed only by an observation after it",
         _GONE,
-        "max(slot.stop_asked_at, status_has_settled_at(slot))",
-        "status_has_settled_at(slot)",
+        "max(slot.stop_asked_at, slot.status_has_settled_at)",
+        "slot.status_has_settled_at",
         f"{_STOP}::test_a_stop_is_believed_only_by_an_observation_that_began_after_it",
     ),
     one(
@@ -331,7 +331,7 @@ MORE = (
     one(
         "a status from before a start is not believed after its stop",
         "pool/controller/containers/gone.py",
-        "    if observed_at <= max(slot.stop_asked_at, status_has_settled_at(slot)):\n",
+        "    if observed_at <= max(slot.stop_asked_at, slot.status_has_settled_at):\n",
         "    if observed_at <= slot.stop_asked_at:\n",
         "tests/pool/controller/test_lying_stops.py::"
         "test_exited_is_not_believed_just_after_the_start_of_a_short_meeting",

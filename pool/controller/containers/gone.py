@@ -20,7 +20,6 @@ from coolify.client.errors import BudgetExhausted, CoolifyError
 from core.clock import database_now
 from pool.controller.context import SlotContext
 from pool.lifecycle import recover_slot
-from slots.container_times import status_has_settled_at
 from slots.models import Slot
 from slots.status import HELD, ContainerStatus
 
@@ -37,7 +36,7 @@ def is_gone(context: SlotContext) -> bool:
     slot, observed_at = context.slot, context.observed_at
     if observed_at is None or slot.stop_asked_at is None:
         return False
-    if observed_at <= max(slot.stop_asked_at, status_has_settled_at(slot)):
+    if observed_at <= max(slot.stop_asked_at, slot.status_has_settled_at):
         return False
     if slot.application_missing:
         context.coolify.application(slot.coolify_uuid)  # NotFound, if it is really gone
