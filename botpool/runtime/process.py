@@ -15,7 +15,7 @@ from botpool.runtime.reaper import Reaper, kill_groups
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 RAN_WELL = 60.0
-NICENESS = 10  # a tenth of the usual share: enough for the calls to Coolify that a minute allows
+NICENESS = 10  # about a tenth of the usual share
 
 
 def _no_complaint() -> str | None:

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
     dependencies = [("bots", "0014_words_of_bots")]
 
     operations = [
-        # The indexes before it were two: a second one for the patterns of LIKE, which nobody asks.
+        # Instead of two: `db_index` also makes one for LIKE, which no query uses.
         AddIndexConcurrently(
             "bot", models.Index(name="bot_by_correlation", fields=["correlation_id"])
         ),

@@ -44,7 +44,7 @@ def describe(context: SlotContext) -> timedelta | None:
 
 
 def _is_overdue(slot: Slot, age: timedelta) -> bool:
-    """A start passes by itself: if the text before it names nobody, the next one is soon enough."""
+    """A start passes by itself: if the text before it names no bot, the next one is soon enough."""
     is_harmless = slot.status == SlotStatus.DEPLOYING and not names_a_bot(slot.description_written)
     return age > OVERDUE_AFTER and not is_harmless
 
