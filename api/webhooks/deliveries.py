@@ -37,7 +37,7 @@ AT_ONCE_TO_FAILING = AT_ONCE // 2
 PER_ENDPOINT = 4
 LONGEST_PASS = 20.0
 NOTE_AGAIN_AFTER = 0.25  # seconds until new events are noted while others are in flight
-CLAIM = timedelta(seconds=120)
+CLAIM = timedelta(seconds=30)  # longer than a call takes; then it counts as lost
 
 InFlight = dict[Future[Result], WebhookDelivery]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from botpool.runtime.orphans import end_with
 from botpool.runtime.reaper import Reaper, kill_groups
 
 FIRST_PAUSE = 1.0
@@ -54,14 +55,15 @@ class ManagedProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=partial(self._begin, reaper),
+            preexec_fn=partial(self._begin, reaper, os.getpid()),
         )
         reaper.began(self.popen.pid)
         os.set_blocking(self.output, False)
         self.started_at = time.monotonic()
 
-    def _begin(self, reaper: Reaper) -> None:
+    def _begin(self, reaper: Reaper, supervisor: int) -> None:
         """Runs in the new process, before its command."""
+        end_with(supervisor)
         reaper.announce()
         if self.gives_way:
             os.nice(NICENESS)

@@ -97,7 +97,8 @@ class Gate:
             while piece := await reader.read(PIECE):
                 if self.refuses_workers and piece.startswith(OF_WORKERS):
                     return
-                await asyncio.sleep(self.delay)
+                if self.delay:
+                    await asyncio.sleep(self.delay)
                 writer.write(piece)
                 await writer.drain()
 

@@ -17,7 +17,7 @@ HOLDS_SLOT = ("DEPLOYING", "JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVIN
 # Between a commit's timestamp and the moment at which others see it: the standby answers first.
 BLINK = 1.0
 # A worker that dies in the middle of a delivery delays it by this much (CLAIM in deliveries.py).
-CLAIMED_FOR = 120.0
+CLAIMED_FOR = 30.0
 WEBHOOK_ATTEMPTS = 12  # the default of the setting
 
 

@@ -33,6 +33,11 @@ SELECT 'deployment ' || id || ' of ' || slot_name || ' is ' || status || ': ' ||
     FROM slots_deployment WHERE ended_at IS NULL OR pulling
 UNION ALL
 SELECT 'bot ' || bot_id || ' is still in the queue' FROM queues_queueentry
+UNION ALL
+SELECT 'the webhook about event ' || delivery.event_id || ' is due at ' || delivery.due_at
+    FROM bots_webhookdelivery AS delivery JOIN bots_webhook AS webhook
+    ON webhook.id = delivery.webhook_id
+    WHERE right(webhook.url, 7) = '/steady' AND delivery.due_at IS NOT NULL
 """
 
 

@@ -37,7 +37,7 @@ def _repeat(action: Callable[[], None]) -> None:
             pass
         except Error:
             connection.close()
-        time.sleep(random.uniform(0.1, 0.3))
+        time.sleep(random.uniform(0.2, 0.6))
 
 
 def write_under_a_lease() -> None:
@@ -60,11 +60,12 @@ def move_slots_late() -> None:
     seen = {slot.pk: slot for slot in Slot.objects.exclude(status=SlotStatus.IDLE)}
     give_up_at = time.monotonic() + LONGEST_WAIT
     while seen and time.monotonic() < give_up_at:
-        time.sleep(random.uniform(0.1, 0.3))
-        for now in Slot.objects.filter(pk__in=seen):
-            before = seen[now.pk]
-            if now.status == before.status and now.epoch != before.epoch:
-                del seen[now.pk]
+        time.sleep(random.uniform(0.2, 0.6))
+        now = Slot.objects.filter(pk__in=seen).values_list("pk", "status", "epoch")
+        for slot_id, status, epoch in now:
+            before = seen[slot_id]
+            if status == before.status and epoch != before.epoch:
+                del seen[slot_id]
                 _note("moves of slots")
                 _move(before)
 

@@ -2,6 +2,7 @@ from typing import Any
 
 from django_q.management.commands import qcluster
 
+from botpool.runtime.orphans import end_forks_with_parent
 from botpool.runtime.watchdog import report_tasks_to_watchdog
 
 
@@ -9,5 +10,6 @@ class Command(qcluster.Command):
     help = "Start a django-q2 cluster without a watchdog. In production, use `manage.py worker`."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        end_forks_with_parent()
         report_tasks_to_watchdog()
         super().handle(*args, **options)
