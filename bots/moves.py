@@ -11,12 +11,13 @@ from django.db.models.functions import Coalesce, Now
 from bots.models import Bot, BotEvent
 from bots.status import TERMINAL, BotStatus, FailureCause, may_become
 from core.logs import quoted
-from core.prepared import Prepared, update_rows
+from core.prepared import Prepared, update_returning
 
 logger = logging.getLogger(__name__)
 
 NOW = Now()
 FIRST_QUEUED = Coalesce("queued_at", Now())
+TIMES = ("status_since", "queued_at", "started_at", "ended_at")
 
 
 @dataclass(frozen=True)
@@ -55,22 +56,25 @@ def move_as_read(bot: Bot, outcome: Outcome, **more: Any) -> bool:
     there. `more`: fields that change with it."""
     if not may_become(bot.status, outcome.status):
         return False
-    failed = outcome.cause is not None
-    moved = update_rows(
+    changes = {
+        "previous_status": bot.status,
+        "status": outcome.status,
+        "status_reason": outcome.reason,
+        "status_actor": outcome.actor,
+        "failure_reason": outcome.reason if outcome.cause else "",
+        "failure_kind": outcome.cause.kind if outcome.cause else "",
+        "failure_cause": outcome.cause or "",
+    }
+    times = update_returning(
         Bot,
         {"id": bot.pk, "status": bot.status},
-        previous_status=bot.status,
-        status=outcome.status,
+        columns=TIMES,
         status_since=NOW,
-        status_reason=outcome.reason,
-        status_actor=outcome.actor,
-        failure_reason=outcome.reason if failed else "",
-        failure_kind=outcome.cause.kind if outcome.cause else "",
-        failure_cause=outcome.cause or "",
+        **changes,
         **_times(outcome.status),
         **more,
     )
-    if not moved:
+    if times is None:
         return False
     log_bot_event(
         BotEvent(
@@ -82,7 +86,8 @@ def move_as_read(bot: Bot, outcome: Outcome, **more: Any) -> bool:
             slot_name=more.get("slot_name", bot.slot_name),
         )
     )
-    bot.previous_status, bot.status = bot.status, outcome.status
+    for name, value in (*changes.items(), *zip(TIMES, times, strict=True)):
+        setattr(bot, name, value)
     return True
 
 

@@ -173,6 +173,8 @@ def _filled(params: tuple[Any, ...], values: Mapping[str, Any]) -> list[Any]:
 
 # --- SELECT -----------------------------------------------------------------------------------
 
+Compiled = tuple[str, tuple[Any, ...]]
+
 
 class Prepared(Generic[M]):
     """A queryset that is compiled at its first use. Decorates the function that builds it, which
@@ -186,23 +188,43 @@ class Prepared(Generic[M]):
         """The first row, for these values of the parameters."""
         if self._queryset.query.select_for_update and not connection.in_atomic_block:
             raise TransactionManagementError("A row can be locked only in a transaction")
-        sql, params = self._compiled
-        with connection.cursor() as cursor:
-            cursor.execute(sql, _filled(params, dict(zip(self._names, values, strict=True))))
-            row = cursor.fetchone()
-        return None if row is None else self._instance(list(row))
+        found = self._fetch(self._first, values)
+        return self._instance(list(found[0])) if found else None
 
     def exists(self, *values: Any) -> bool:
         return self.first(*values) is not None
 
-    @cached_property
-    def _queryset(self) -> "models.QuerySet[M]":
-        return self._build(*(Parameter(name) for name in self._names))[:1]
+    def count(self, *values: Any) -> int:
+        [(count,)] = self._fetch(self._count, values)
+        return int(count)
+
+    def rows(self, *values: Any) -> list[tuple[Any, ...]]:
+        """As they are in the database, of a queryset that names its columns (`values_list`)."""
+        return self._fetch(self._all, values)
+
+    def _fetch(self, compiled: Compiled, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        sql, params = compiled
+        with connection.cursor() as cursor:
+            cursor.execute(sql, _filled(params, dict(zip(self._names, values, strict=True))))
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
 
     @cached_property
-    def _compiled(self) -> tuple[str, tuple[Any, ...]]:
-        sql, params = self._queryset.query.get_compiler(connection=connection).as_sql()
-        return sql, params
+    def _queryset(self) -> "models.QuerySet[M]":
+        return self._build(*(Parameter(name) for name in self._names))
+
+    @cached_property
+    def _first(self) -> Compiled:
+        return _sql_of(self._queryset[:1])
+
+    @cached_property
+    def _all(self) -> Compiled:
+        return _sql_of(self._queryset)
+
+    @cached_property
+    def _count(self) -> Compiled:
+        sql, params = _sql_of(self._queryset.order_by().values("pk"))
+        return f"SELECT count(*) FROM ({sql}) AS counted", params  # noqa: S608 (the ORM's)
 
     def _instance(self, values: list[Any]) -> M:
         for position, convert in self._converters:  # JSON arrives as text
@@ -218,3 +240,8 @@ class Prepared(Generic[M]):
     def _converters(self) -> list[tuple[int, Callable[..., Any]]]:
         fields = enumerate(self._queryset.model._meta.concrete_fields)
         return [(n, field.from_db_value) for n, field in fields if hasattr(field, "from_db_value")]
+
+
+def _sql_of(queryset: "models.QuerySet[Any]") -> Compiled:
+    sql, params = queryset.query.get_compiler(connection=connection).as_sql()
+    return sql, params

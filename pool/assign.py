@@ -11,7 +11,7 @@ from bots.moves import Outcome, move_as_read
 from bots.status import WAITING, BotStatus
 from core.clock import database_now
 from core.constraints import violated_constraint
-from core.prepared import Parameter, insert_row, update_rows
+from core.prepared import Parameter, insert_instance, insert_row, update_rows
 from pool.claim import acquire_or_create_slot
 from pool.images.in_use import IMAGE_FOR_BOT, image_parameters
 from pool.sharing.turns import turn_of
@@ -63,7 +63,7 @@ def _give_slot(slot: Slot, bot: Bot, *, reason: str, actor: str) -> None:
     slot.status_reason, slot.status_actor = reason, actor
     if is_new:
         slot.status_since = slot.last_assigned_at = slot.last_used_at = database_now()
-        slot.save(force_insert=True)
+        insert_instance(slot)
     else:
         slot.previous_status = before
         update_rows(

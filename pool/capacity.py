@@ -36,7 +36,12 @@ def pool_sizes() -> dict[str, int]:
 
 
 def read_pool(platform: str) -> Pool:
-    return Pool.objects.filter(platform=platform).first() or Pool(platform=platform)
+    return _stored_pool.first(platform) or Pool(platform=platform)
+
+
+@Prepared
+def _stored_pool(platform: str) -> QuerySet[Pool]:
+    return Pool.objects.filter(platform=platform)
 
 
 def may_grow(platform: str, pool: Pool | None = None) -> bool:
@@ -45,9 +50,13 @@ def may_grow(platform: str, pool: Pool | None = None) -> bool:
     Slots beyond the size do not count: they are out of service, and one within it that has no
     application could never be used again.
     """
-    size = pool_size(platform, pool or read_pool(platform))
+    return _within_size.count(platform) < pool_size(platform, pool or read_pool(platform))
+
+
+@Prepared
+def _within_size(platform: str) -> QuerySet[Slot]:
     within = Slot.objects.filter(platform=platform, beyond_size=False)
-    return within.exclude(WITHOUT_A_PLACE).count() < size
+    return within.exclude(WITHOUT_A_PLACE)
 
 
 def has_room(platform: str) -> bool:
@@ -64,7 +73,12 @@ def idle_slots(platform: str) -> QuerySet[Slot]:
 
 def has_opening(platform: str) -> bool:
     """Whether a bot could get a slot now. Only a hint: the claim makes sure."""
-    return idle_slots(platform).exists() or has_room(platform)
+    return _idle.exists(platform) or has_room(platform)
+
+
+@Prepared
+def _idle(platform: str) -> QuerySet[Slot]:
+    return idle_slots(platform)
 
 
 # --- Servers -----------------------------------------------------------------------------------

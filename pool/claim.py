@@ -8,6 +8,7 @@ This only locks or makes the slot's row; pool.assign gives it to the bot.
 
 from datetime import datetime
 from itertools import count
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Case, F, Q, QuerySet, Value, When
@@ -20,7 +21,7 @@ from pool.capacity import (
     WITHOUT_A_PLACE,
     idle_slots,
     may_grow,
-    pool_sizes,
+    pool_size,
     read_pool,
     server_for_new_slot,
 )
@@ -116,8 +117,8 @@ def _place(platform: str) -> Slot | None:
 
 def _create(platform: str) -> Slot | None:
     """Not saved yet: it is inserted with its first bot."""
-    taken = set(Slot.objects.filter(platform=platform).values_list("number", flat=True))
-    if len(taken) >= pool_sizes()[platform]:
+    taken = {number for (number,) in _numbers.rows(platform)}
+    if len(taken) >= pool_size(platform, read_pool(platform)):
         return None
     number = next(number for number in count(1) if number not in taken)
     return Slot(
@@ -127,3 +128,8 @@ def _create(platform: str) -> Slot | None:
         status=SlotStatus.IDLE,
         epoch=0,
     )
+
+
+@Prepared
+def _numbers(platform: str) -> QuerySet[Slot, Any]:
+    return Slot.objects.filter(platform=platform).values_list("number")

@@ -6,15 +6,18 @@ A bot's row lock also covers its queue entry: lock the bot before you change its
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import DateTimeField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot
 from bots.moves import Outcome, move_as_read, note_on_bot
 from bots.status import BotStatus
+from core.prepared import Parameter, insert_row
 from pool.drain import drain_after_commit
 from pool.sharing.turns import lane_of, waiting
-from queues.models import QueueEntry
+from queues.models import QueueEntry, ageing
+
+DEADLINE = ExpressionWrapper(Now() + Parameter("patience"), output_field=DateTimeField())
 
 
 def queue_bot(bot: Bot, *, reason: str, actor: str) -> bool:
@@ -31,13 +34,16 @@ def queue_bot(bot: Bot, *, reason: str, actor: str) -> bool:
 def join_line(bot: Bot) -> None:
     """Put the bot in its platform's line, ordered by the time of its request: a bot that lost its
     slot returns to its old place. The deadline counts from now."""
-    QueueEntry.objects.create(
+    insert_row(
+        QueueEntry,
         bot_id=bot.pk,
         platform=bot.platform,
         priority=bot.priority,
+        ageing=ageing(),
         lane=lane_of(bot),
         queued_at=bot.created_at,
-        timeout_at=Now() + bot.queue_timeout,
+        timeout_at=DEADLINE,
+        parameters={"patience": bot.queue_timeout},
     )
     drain_after_commit(bot.platform, if_any_served=bot.refresh_from_db)
 

@@ -65,7 +65,6 @@ def _request(request: BotRequest, *, actor: str, has_to_wait: str = "") -> Bot:
             refuse_one_more_waiter(limits)
         if why:
             queue_bot(bot, reason=why, actor=actor)
-            bot.refresh_from_db()
     return bot
 
 

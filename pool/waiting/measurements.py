@@ -6,7 +6,7 @@ from math import inf
 
 from core.clock import database_now
 from core.sql import fetch_all, fetch_one
-from pool.capacity import pool_size
+from pool.capacity import pool_size, read_pool
 from pool.waiting.estimate import TYPICAL_START, TYPICAL_STOP, Measured, PoolState
 from slots.models import Pool
 
@@ -79,7 +79,7 @@ def measure_platform(platform: str) -> Situation:
     row = fetch_one(_SITUATION, {"platform": platform, "spread": _SPREAD, "recent": RECENT})
     assert row is not None
     ran, bots, start, stop, held_for, stopping_for, idle, slots, away_since = row
-    pool = Pool.objects.filter(platform=platform).first()
+    pool = read_pool(platform)
     room = max(0, pool_size(platform, pool) - slots)
     pause = _pause(pool)
     return Situation(
@@ -96,8 +96,8 @@ def measure_platform(platform: str) -> Situation:
     )
 
 
-def _pause(pool: Pool | None) -> float:
-    if pool is None or pool.paused_at is None:
+def _pause(pool: Pool) -> float:
+    if pool.paused_at is None:
         return 0.0
     if pool.paused_until is None:
         return inf

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from math import inf
+from typing import Any, NamedTuple
 
-from django.db.models import DateTimeField, ExpressionWrapper, Q, Subquery
+from django.db.models import DateTimeField, ExpressionWrapper, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from bots.models import Bot
+from core.prepared import Prepared
 from pool.sharing.turns import waiting, whole_line
 from pool.waiting.estimate import Outlook
 from pool.waiting.measurements import Situation, measure_platform
@@ -45,30 +47,55 @@ class Place:
         return expected_at is not None and expected_at > self.gives_up_at
 
 
+class _Mine(NamedTuple):
+    """A waiter's own entry, and the lowest and highest lane of its line."""
+
+    entry_id: int
+    turn: datetime
+    timeout_at: datetime
+    now: datetime
+    low: int
+    high: int
+
+
 def place_in_line(bot: Bot) -> Place | None:
     """The place of a bot that waits; None if it does not."""
-    low, high = _lanes(bot.platform)
-    mine = QueueEntry.objects.filter(bot=bot).annotate(now=_CLOCK, low=low, high=high).first()
-    if mine is None:
+    found = _entry_of.rows(bot.pk, bot.platform)
+    if not found:
         return None
-    now: datetime = mine.now
-    ahead, others = _ahead_of(mine, is_one_lane=mine.low == mine.high)
+    mine = _Mine(*found[0])
+    ahead, others = _ahead_of(mine, bot.platform)
     seen = measure_platform(bot.platform)
-    stays = [_seconds(until - now) for until in ahead]
+    stays = [_seconds(until - mine.now) for until in ahead]
     wait = Outlook(seen.measured, seen.pool).wait_behind(stays, others=others)
-    return _place(len(stays) + others + 1, wait, (now, mine.timeout_at), seen=seen)
+    return _place(len(stays) + others + 1, wait, (mine.now, mine.timeout_at), seen=seen)
 
 
-def _ahead_of(mine: QueueEntry, *, is_one_lane: bool) -> tuple[list[datetime], int]:
+@Prepared
+def _entry_of(bot_id: int, platform: str) -> QuerySet[QueueEntry, Any]:
+    low, high = _lanes(platform)
+    mine = QueueEntry.objects.filter(bot_id=bot_id).annotate(now=_CLOCK, low=low, high=high)
+    return mine.values_list("id", "turn", "timeout_at", "now", "low", "high")
+
+
+def _ahead_of(mine: _Mine, platform: str) -> tuple[list[datetime], int]:
     """Until when those ahead wait, and how many more there are."""
-    if is_one_lane:
-        before = Q(turn__lt=mine.turn) | Q(turn=mine.turn, pk__lt=mine.pk)
-        ahead = waiting(mine.platform).filter(before)
-        until = list(ahead.values_list("timeout_at", flat=True)[:LOOKED_AT])
-        return until, ahead.count() - len(until) if len(until) == LOOKED_AT else 0
-    line = takewhile(lambda each: each.entry_id != mine.pk, whole_line(mine.platform))
+    if mine.low == mine.high:
+        key = platform, mine.turn, mine.entry_id
+        until = [row[0] for row in _deadlines_before.rows(*key)]
+        return until, _before(*key).count() - len(until) if len(until) == LOOKED_AT else 0
+    line = takewhile(lambda each: each.entry_id != mine.entry_id, whole_line(platform))
     found = [each.timeout_at for each in line if each.timeout_at is not None]
     return found[:LOOKED_AT], len(found[LOOKED_AT:])
+
+
+def _before(platform: str, turn: datetime, entry_id: int) -> QuerySet[QueueEntry]:
+    return waiting(platform).filter(Q(turn__lt=turn) | Q(turn=turn, pk__lt=entry_id))
+
+
+@Prepared
+def _deadlines_before(platform: str, turn: datetime, entry_id: int) -> QuerySet[QueueEntry, Any]:
+    return _before(platform, turn, entry_id).values_list("timeout_at")[:LOOKED_AT]
 
 
 def places_in_line(platform: str, *, limit: int | None = None) -> dict[int, Place]:

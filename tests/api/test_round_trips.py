@@ -39,12 +39,12 @@ def test_a_new_slot_costs_at_most_26(client_api):
     assert round_trips(client_api) <= 26
 
 
-def test_a_place_in_the_queue_costs_at_most_sixteen(client_api, settings):
+def test_a_place_in_the_queue_costs_at_most_fifteen(client_api, settings):
     pool_of(settings, 1)
     client = Client.objects.get()
     for _ in range(3):
         ask(client_id=client.pk)
-    assert round_trips(client_api) <= 16
+    assert round_trips(client_api) <= 15
 
 
 # --- The response is still up to date ----------------------------------------------------------

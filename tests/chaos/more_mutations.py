@@ -359,4 +359,27 @@ MORE = (
         "tests/botpool/runtime/test_web.py::"
         "test_a_process_leaves_clients_to_the_others_while_requests_wait_in_it",
     ),
+    one(
+        "a process ends with its supervisor",
+        "botpool/runtime/process.py",
+        "        end_with(supervisor)\n",
+        "",
+        "tests/botpool/runtime/test_orphans.py::"
+        "test_a_process_ends_with_its_supervisor_if_the_reaper_was_killed_first",
+    ),
+    one(
+        "a fork ends with the process that forked it",
+        "botpool/runtime/orphans.py",
+        "    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
+        "",
+        "tests/botpool/runtime/test_orphans.py::test_a_fork_ends_with_the_process_that_forked_it",
+    ),
+    one(
+        "a process whose parent is already gone ends",
+        "botpool/runtime/orphans.py",
+        "    if os.getppid() != parent:",
+        "    if False:",
+        "tests/botpool/runtime/test_orphans.py::"
+        "test_a_process_whose_parent_was_already_gone_ends_at_once",
+    ),
 )

@@ -111,6 +111,31 @@ def test_a_select_gives_the_same_instance_as_the_orm():
     assert bot_by_id.exists(bot.pk)
 
 
+@Prepared
+def named(slot_name: str):
+    return Bot.objects.filter(slot_name=slot_name).order_by("-pk")
+
+
+@Prepared
+def numbers(slot_name: str):
+    return named._build(slot_name).values_list("pk", "priority")
+
+
+def test_rows_are_counted_without_being_read():
+    assert named.count("a") == 0
+    BotFactory.create_batch(3, slot_name="a")
+    BotFactory(slot_name="b")
+    with CaptureQueriesContext(connection) as made:
+        assert (named.count("a"), named.count("b")) == (3, 1)
+    assert [each["sql"].count("meeting_url") for each in made.captured_queries] == [0, 0]
+
+
+def test_rows_come_as_tuples_in_their_order():
+    low, high = BotFactory(slot_name="a", priority=7), BotFactory(slot_name="a", priority=3)
+    assert numbers.rows("a") == [(high.pk, 3), (low.pk, 7)]
+    assert numbers.rows("b") == []
+
+
 def test_a_select_keeps_its_lock_clause():
     bot = BotFactory()
     with CaptureQueriesContext(

@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
+from core.prepared import Prepared
 from pool.lifecycle import confirm_slot_stopped, mark_slot_running, release_bot_from_slot
 from pool.steering import pause_platform
 from pool.waiting import position as places
@@ -86,6 +87,8 @@ def test_only_the_first_of_a_long_line_are_checked_one_by_one(settings, monkeypa
     wait_of, steps = Outlook.wait_of, []
     monkeypatch.setattr(Outlook, "wait_of", lambda *of: steps.append(of) or wait_of(*of))
     monkeypatch.setattr(places, "LOOKED_AT", 5)
+    compiled_anew = Prepared(places._deadlines_before._build)
+    monkeypatch.setattr(places, "_deadlines_before", compiled_anew)
     assert place_in_line(ask()).position == 51
     assert len(steps) == 6
 
