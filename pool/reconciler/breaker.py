@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from bots.status import Platform
 from pool.controller.belief.answers import is_too_many
 from pool.reconciler.candidate import Candidate
-from pool.reconciler.findings import MISSED_PASSES, Found
+from pool.reconciler.findings import Found, longest_break
 from slots.finding import Finding, FindingKind
 from slots.models import Slot
 from slots.status import SlotStatus
@@ -120,7 +120,7 @@ def _batches(found: Iterable[Found]) -> Iterable[Batch]:
 def _lately_done(kind: FindingKind, platform: str, members: list[Found]) -> int:
     """Repairs of the last passes count, too: a fault may reach two bots in each. So do those that
     an operator approved since the batch began: what was not approved is to wait."""
-    lately = Q(acted_at__gt=Now() - MISSED_PASSES * settings.RECONCILE_INTERVAL)
+    lately = Q(acted_at__gt=Now() - longest_break())
     began = min(each.finding.first_seen_at for each in members)
     approved = Q(approved_at__isnull=False, acted_at__gt=began)
     done = Finding.objects.filter(lately | approved, kind=kind, platform=platform)

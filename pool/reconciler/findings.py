@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models.functions import Now
@@ -13,6 +13,8 @@ from slots.finding import Finding, FindingKind
 NO_LONGER_SEEN = "No longer seen"
 # After more missed passes than this, a finding counts from the start again.
 MISSED_PASSES = 4
+# A worker's task may take a minute: repairs end well before, and the next pass continues.
+LONGEST_PASS = timedelta(seconds=25)
 # What a pass notes on a finding that it has seen before.
 NOTED = (
     "reason", "evidence", "decision", "held_back", "sightings", "first_seen_at", "last_seen_at",
@@ -65,9 +67,14 @@ def _new(seen: Candidate, *, at: datetime) -> Finding:
     )
 
 
+def longest_break() -> timedelta:
+    """Between two passes. With a short interval, a long pass alone is not a break."""
+    return MISSED_PASSES * settings.RECONCILE_INTERVAL + LONGEST_PASS
+
+
 def _note_observation(finding: Finding, seen: Candidate, *, at: datetime) -> None:
     """Count it once more, or from the start after a break."""
-    if at - finding.last_seen_at > MISSED_PASSES * settings.RECONCILE_INTERVAL:
+    if at - finding.last_seen_at > longest_break():
         finding.first_seen_at, finding.sightings = at, 0
     if seen.contradicted_at is not None and seen.contradicted_at > finding.first_seen_at:
         finding.first_seen_at = min(seen.contradicted_at, at)

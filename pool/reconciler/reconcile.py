@@ -28,7 +28,13 @@ from pool.controller.observe import Snapshot, observe
 from pool.reconciler import container_checks, heartbeats, long_meetings, orphans, row_checks
 from pool.reconciler.breaker import SLOTS_IN_A_PASS, Harm, harm_of, hold_back
 from pool.reconciler.candidate import ACTOR, Candidate, Repair
-from pool.reconciler.findings import Found, compare_with_earlier, record_repair, remember
+from pool.reconciler.findings import (
+    LONGEST_PASS,
+    Found,
+    compare_with_earlier,
+    record_repair,
+    remember,
+)
 from pool.reconciler.hearing import hearing_since, unheard
 from pool.reconciler.repairs import attempt
 from slots.correlation import as_bot_of_finding
@@ -38,8 +44,6 @@ from slots.locks import slot_key
 logger = logging.getLogger(__name__)
 
 LEASE = "reconciler"
-# A worker's task may take a minute: repairs end well before, and the next pass continues.
-LONGEST_PASS = 25.0
 
 
 @dataclass
@@ -167,7 +171,7 @@ def _waits_for_operator(found: Found) -> bool:
 
 
 def _repair(lines: list[Line]) -> None:
-    end = time.monotonic() + LONGEST_PASS
+    end = time.monotonic() + LONGEST_PASS.total_seconds()
     for line, repair in _due_repairs(lines):
         if time.monotonic() > end:
             line.outcome = "Left to the next pass"
