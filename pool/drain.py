@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 
 from bots.models import Bot
 from bots.status import BotStatus
-from core.locks import LockIsTaken, advisory_lock, advisory_lock_within
+from core.locks import LockIsTaken, advisory_lock, advisory_lock_within, waiting_at_most
 from core.prepared import Prepared
 from pool.assign import BotIsNotWaiting, assign_bot_to_slot
 from pool.capacity import current_pause, has_opening, read_pool
@@ -84,6 +84,7 @@ def _worth_a_try(platform: str) -> bool:
 def _serve_some(platform: str) -> list[Slot]:
     """Serve a few at a time: a waiter that wants to leave the line waits for the commit."""
     batch: list[Slot] = []
+    waited_for: set[int] = set()
     with transaction.atomic():
         advisory_lock_within(PATIENCE, DRAIN_QUEUE.format(platform=platform))
         # Before any slot: a request that may grow the pool waits for locked idle slots. Even if the
@@ -91,25 +92,51 @@ def _serve_some(platform: str) -> list[Slot]:
         advisory_lock(GROW_POOL.format(platform=platform))
         fit_if_too_large(read_pool(platform))
         if current_pause(platform) is None:
-            while len(batch) < BATCH and (slot := _serve_next(platform)):
+            while len(batch) < BATCH and (slot := _serve_next(platform, waited_for)):
                 batch.append(slot)
     return batch
 
 
-def _serve_next(platform: str) -> Slot | None:
-    bot = _lock_head(platform)
+def _serve_next(platform: str, waited_for: set[int]) -> Slot | None:
+    bot = _lock_head(platform, waited_for)
     return assign_bot_to_slot(bot, reason=ITS_TURN, actor=ACTOR) if bot else None
 
 
-def _lock_head(platform: str) -> Bot | None:
+def _lock_head(platform: str, waited_for: set[int]) -> Bot | None:
     """Lock the first bot in line, and with it its queue entry.
 
-    A waiter that another transaction is cancelling or moving is skipped, and so is one that holds a
-    slot: its rows contradict each other, and its deadline ends it.
+    A waiter that another transaction has locked keeps its turn for a moment. Then it is skipped:
+    that transaction may be frozen. One that holds a slot is skipped, too: its rows contradict each
+    other, and its deadline ends it.
     """
-    bots = Bot.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
     for bot_id in first_in_line(platform, FRONT):
-        bot = bots.filter(pk=bot_id, status=BotStatus.QUEUED, slot=None).first()
+        bot = _unlocked_waiter.first(bot_id)
+        if bot is None and bot_id not in waited_for:
+            waited_for.add(bot_id)
+            bot = _wait_for(bot_id)
         if bot is not None:
             return bot
     return None
+
+
+def _wait_for(bot_id: int) -> Bot | None:
+    try:
+        with waiting_at_most(PATIENCE):
+            return _waiter.first(bot_id)
+    except LockIsTaken:
+        logger.info("[Queue] Bot #%s is locked by another transaction: skipped", bot_id)
+        return None
+
+
+@Prepared
+def _unlocked_waiter(bot_id: int) -> QuerySet[Bot]:
+    return _waits(bot_id).select_for_update(skip_locked=True, of=("self",), no_key=True)
+
+
+@Prepared
+def _waiter(bot_id: int) -> QuerySet[Bot]:
+    return _waits(bot_id).select_for_update(of=("self",), no_key=True)
+
+
+def _waits(bot_id: int) -> QuerySet[Bot]:
+    return Bot.objects.filter(pk=bot_id, status=BotStatus.QUEUED, slot=None)

@@ -21,7 +21,7 @@ from coolify.client.errors import CoolifyError
 from coolify.shared import shared_coolify
 from core.clock import database_now
 from core.jobs.jobs import ask
-from core.leases import LeaseNotAcquired, holding_lease
+from core.leases import HeldLease, LeaseLost, LeaseNotAcquired, extend_lease, holding_lease
 from pool.controller.belief.answers import review
 from pool.controller.descriptions import slots_with_another_description
 from pool.controller.observe import Snapshot, observe
@@ -71,16 +71,19 @@ def run_reconciler() -> None:
 def reconcile(*, dry_run: bool = False, allow_many: bool = False) -> Report:
     """Run one pass. A dry run repairs nothing and changes no finding."""
     if dry_run:
-        return _pass(dry_run=True, allow_many=allow_many)
+        return _pass(None, allow_many=allow_many)
     try:
-        with holding_lease(LEASE, ttl=settings.LOCK_TTL, tries=1):
-            return _pass(dry_run=False, allow_many=allow_many)
+        with holding_lease(LEASE, ttl=settings.LOCK_TTL, tries=1) as lease:
+            return _pass(lease, allow_many=allow_many)
     except LeaseNotAcquired:
         return Report(dry_run=False, skipped="Another pass is running")
+    except LeaseLost:
+        return Report(dry_run=False, skipped="Another pass has taken over")
 
 
-def _pass(*, dry_run: bool, allow_many: bool) -> Report:
-    report = Report(dry_run=dry_run)
+def _pass(lease: HeldLease | None, *, allow_many: bool) -> Report:
+    """Without the lease, it is a dry run."""
+    report = Report(dry_run=lease is None)
     seen = _see(shared_coolify(), report)
     found = compare_with_earlier(seen.candidates, at=seen.at)
     batches = [] if allow_many else hold_back(found)
@@ -89,9 +92,11 @@ def _pass(*, dry_run: bool, allow_many: bool) -> Report:
         found += compare_with_earlier([batch.candidate for batch in batches], at=seen.at)
         logger.error("[Reconciler] Repairs are held back: %s", report.stopped)
     report.lines = [Line(found=each, outcome=_intention(each)) for each in found]
-    if not dry_run:
+    if lease is not None:
         ask(slot_key(slot.pk) for slot in slots_with_another_description())
-        remember(found, checked_for=seen.kinds, except_slots=seen.in_doubt)
+        extend_lease(lease)
+        with lease.fenced():
+            remember(found, checked_for=seen.kinds, except_slots=seen.in_doubt)
         _repair(report.lines)
     return report
 

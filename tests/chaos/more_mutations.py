@@ -382,4 +382,26 @@ MORE = (
         "tests/botpool/runtime/test_orphans.py::"
         "test_a_process_whose_parent_was_already_gone_ends_at_once",
     ),
+    one(
+        "a waiter that is locked for a moment keeps its turn",
+        "pool/drain.py",
+        "            bot = _wait_for(bot_id)\n",
+        "",
+        "tests/pool/test_drain_races.py::test_a_waiter_that_is_locked_for_a_moment_keeps_its_turn",
+    ),
+    one(
+        "a pass that has lost its lease writes no findings",
+        "pool/reconciler/reconcile.py",
+        "        extend_lease(lease)\n        with lease.fenced():\n",
+        "        if True:\n",
+        "tests/pool/reconciler/test_findings.py::"
+        "test_a_pass_that_was_frozen_leaves_the_findings_to_the_one_that_took_over",
+    ),
+    one(
+        "a long pass is no break in the evidence",
+        "pool/reconciler/findings.py",
+        "settings.RECONCILE_INTERVAL + LONGEST_PASS\n",
+        "settings.RECONCILE_INTERVAL\n",
+        "tests/pool/reconciler/test_findings.py::test_a_long_pass_is_no_break",
+    ),
 )

@@ -5,10 +5,12 @@ import threading
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 
 from bots.models import Bot
-from bots.moves import Outcome
+from bots.moves import Outcome, lock_bot
 from bots.status import BotStatus, Platform
+from core.sql import fetch_all
 from pool import drain as drain_module
 from pool.drain import drain
 from pool.lifecycle import confirm_slot_stopped, end_bot, release_bot_from_slot
@@ -66,6 +68,50 @@ def test_without_the_locks_the_second_in_line_gets_it(settings, monkeypatch):
     assert statuses(first, second) == ["QUEUED", "DEPLOYING"]
 
 
+def drain_while_another_transaction_has_locked(bot, *, until_it_waits):
+    """… and commits once the drain waits for it, or only after the drain."""
+    is_locked, drained = threading.Event(), threading.Event()
+
+    def other():
+        with transaction.atomic():
+            lock_bot(bot.pk)
+            is_locked.set()
+            while not drained.wait(0.02) and not (until_it_waits and _somebody_waits_for_a_row()):
+                pass
+
+    def serve():
+        assert is_locked.wait(60)
+        drain(MEET)
+        drained.set()
+
+    at_once([other, serve])
+
+
+def _somebody_waits_for_a_row():
+    [(waiting,)] = fetch_all(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype IN ('tuple', 'transactionid')"
+    )
+    return waiting > 0
+
+
+def test_a_waiter_that_is_locked_for_a_moment_keeps_its_turn(settings, monkeypatch):
+    monkeypatch.setattr(drain_module, "PATIENCE", timedelta(seconds=60))
+    pool_of(settings, 0)
+    first, second = ask(), ask()
+    SlotFactory()
+    drain_while_another_transaction_has_locked(first, until_it_waits=True)
+    assert statuses(first, second) == ["DEPLOYING", "QUEUED"]
+
+
+def test_a_waiter_that_stays_locked_holds_up_no_other(settings, monkeypatch):
+    monkeypatch.setattr(drain_module, "PATIENCE", timedelta(milliseconds=100))
+    pool_of(settings, 0)
+    first, second, third = ask(), ask(), ask()
+    SlotFactory.create_batch(2)
+    drain_while_another_transaction_has_locked(first, until_it_waits=False)
+    assert statuses(first, second, third) == ["QUEUED", "DEPLOYING", "DEPLOYING"]
+
+
 def test_a_slot_that_comes_free_behind_a_drains_back_is_not_missed(settings, monkeypatch):
     """One drain has found nothing and has not committed; then a slot comes free."""
     monkeypatch.setattr(drain_module, "PATIENCE", timedelta(seconds=60))
@@ -75,8 +121,8 @@ def test_a_slot_that_comes_free_behind_a_drains_back_is_not_missed(settings, mon
     found_nothing, slot_is_free = threading.Event(), threading.Event()
     serve_next = drain_module._serve_next
 
-    def held_up(platform):
-        served = serve_next(platform)
+    def held_up(*line):
+        served = serve_next(*line)
         if not found_nothing.is_set():
             found_nothing.set()
             assert slot_is_free.wait(60)
@@ -102,11 +148,11 @@ def test_a_stuck_drain_holds_others_up_only_for_a_moment(settings, monkeypatch):
     stuck, others_went_on = threading.Event(), threading.Event()
     serve_next = drain_module._serve_next
 
-    def sticks(platform):
+    def sticks(*line):
         if not stuck.is_set():
             stuck.set()
             assert others_went_on.wait(60)
-        return serve_next(platform)
+        return serve_next(*line)
 
     def newcomer():
         assert stuck.wait(60)
@@ -153,8 +199,8 @@ def test_a_drain_and_an_urgent_newcomer_that_grow_the_pool_do_not_deadlock(setti
     has_a_slot, newcomer_waits = threading.Event(), threading.Event()
     serve_next = drain_module._serve_next
 
-    def held_up(platform):
-        served = serve_next(platform)
+    def held_up(*line):
+        served = serve_next(*line)
         if not has_a_slot.is_set():
             has_a_slot.set()
             assert newcomer_waits.wait(60)

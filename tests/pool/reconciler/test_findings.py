@@ -5,9 +5,12 @@ from datetime import timedelta
 import pytest
 
 from core.clock import database_now
+from core.leases import break_lease
+from pool.reconciler import reconcile as module
 from pool.reconciler.candidate import Candidate, RepairResult
 from pool.reconciler.findings import Found, compare_with_earlier, remember
-from slots.finding import FindingKind
+from slots.finding import Finding, FindingKind
+from tests.factories import BotFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -47,3 +50,26 @@ def test_a_long_pass_is_no_break(passes):
 def test_after_a_break_it_counts_from_the_start(passes):
     found = passes(0, 1, 60)
     assert (found.is_due, found.finding.sightings) == (False, 1)
+
+
+# --- Two passes --------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_pass_that_was_frozen_leaves_the_findings_to_the_one_that_took_over(monkeypatch):
+    monkeypatch.setattr(module, "observe", lambda coolify: None)
+    BotFactory(status="QUEUED", previous_status="PENDING")  # in no line
+    others = []
+
+    def frozen(*arguments, **named):
+        found = compare_with_earlier(*arguments, **named)
+        if not others:
+            others.append(True)
+            break_lease(module.LEASE)
+            others.append(module.reconcile())
+        return found
+
+    monkeypatch.setattr(module, "compare_with_earlier", frozen)
+    late = module.reconcile()
+    assert (late.skipped, others[1].skipped) == ("Another pass has taken over", "")
+    assert Finding.objects.count() == 1
