@@ -20,7 +20,7 @@ _PRIVATE = [
 ]
 
 PRIVATE_ADDRESS = (
-    "The address is in a private network. Set WEBHOOK_ALLOW_PRIVATE=true to allow this."
+    "The address is in a private network. An operator can allow this (WEBHOOK_ALLOW_PRIVATE=true)."
 )
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -43,13 +43,24 @@ class Target:
 
 def check_webhook_address(url: str) -> str:
     """Return the address if it is allowed, as far as can be told without DNS."""
-    parts = _parts(url)
-    try:
-        ip = ipaddress.ip_address(parts.hostname or "")
-    except ValueError:
-        return url
-    _refuse_private(str(ip))
+    host = _parts(url).hostname or ""
+    if address := _address_without_dns(host):
+        _refuse_private(address)
     return url
+
+
+def _address_without_dns(host: str) -> str:
+    """The IP address that this host means in any case; empty if DNS decides."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return "127.0.0.1"
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))  # 127.1, 2130706433, 0x7f.1
+    except (OSError, UnicodeError):
+        return ""
 
 
 def find_target(url: str) -> Target:

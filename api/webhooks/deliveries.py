@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
@@ -36,6 +36,9 @@ AT_ONCE = 32
 AT_ONCE_TO_FAILING = AT_ONCE // 2
 PER_ENDPOINT = 4
 LONGEST_PASS = 20.0
+LAST_WAIT = (
+    15.0  # for what is in flight after that: longer than a call, if its host can be resolved
+)
 NOTE_AGAIN_AFTER = 0.25  # seconds until new events are noted while others are in flight
 CLAIM = timedelta(seconds=30)  # longer than a call takes; then it counts as lost
 
@@ -45,18 +48,28 @@ InFlight = dict[Future[Result], WebhookDelivery]
 def deliver_webhooks() -> int:
     """Run one pass, for a limited time; return how many deliveries were sent."""
     adopt_strays()
-    end, sent = time.monotonic() + LONGEST_PASS, 0
     in_flight: InFlight = {}
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as senders:
-        while True:
-            if time.monotonic() < end:
-                note_events()
-                for delivery in _claim_due(list(in_flight.values())):
-                    in_flight[senders.submit(_post, delivery)] = delivery
-                    sent += 1
-            if not in_flight:
-                return sent
-            _record_finished(in_flight)
+    senders = ThreadPoolExecutor(max_workers=AT_ONCE)
+    try:
+        return _deliver(in_flight, senders)
+    finally:
+        senders.shutdown(wait=False, cancel_futures=True)
+
+
+def _deliver(in_flight: InFlight, senders: ThreadPoolExecutor) -> int:
+    end, sent = time.monotonic() + LONGEST_PASS, 0
+    while True:
+        if time.monotonic() < end:
+            note_events()
+            for delivery in _claim_due(list(in_flight.values())):
+                in_flight[senders.submit(_post, delivery)] = delivery
+                sent += 1
+        if not in_flight:
+            return sent
+        if time.monotonic() > end + LAST_WAIT:
+            _abandon(in_flight)
+            return sent
+        _record_finished(in_flight)
 
 
 # --- Noting events ------------------------------------------------------------------------------
@@ -95,6 +108,7 @@ def note_events() -> None:
 def _claim_due(in_flight: list[WebhookDelivery]) -> list[WebhookDelivery]:
     """As many as there is room for, with a limit for each endpoint and one for failing ones."""
     _hold_for_disabled()
+    _give_up_without_results()
     busy = Counter(delivery.endpoint_id for delivery in in_flight)
     room = AT_ONCE - len(in_flight)
     failing_room = AT_ONCE_TO_FAILING - sum(_endpoint(each).failures > 0 for each in in_flight)
@@ -114,6 +128,12 @@ def _hold_for_disabled() -> None:
     disabled = WebhookEndpoint.objects.filter(disabled_at__isnull=False)
     held = WebhookDelivery.objects.filter(endpoint__in=disabled, due_at__isnull=False)
     held.update(due_at=None)
+
+
+def _give_up_without_results() -> None:
+    """Those whose attempts are used up, and whose last sender died before it stored a result."""
+    lost = _due().filter(attempts__gte=settings.WEBHOOK_ATTEMPTS)
+    lost.update(due_at=None, last_answer="No result of the last attempt was stored")
 
 
 def _with_something_due() -> Iterator[WebhookEndpoint]:
@@ -192,7 +212,20 @@ def payload(delivery: WebhookDelivery) -> dict[str, Any]:
 def _record_finished(in_flight: InFlight) -> None:
     finished, _ = wait(in_flight, timeout=NOTE_AGAIN_AFTER, return_when=FIRST_COMPLETED)
     for future in finished:
-        _record(in_flight.pop(future), future.result())
+        delivery = in_flight.pop(future)
+        try:
+            _record(delivery, future.result())
+        except (OperationalError, InterfaceError):
+            raise  # the database is away
+        except Exception:
+            # It must not cost the others their results. This one is sent again.
+            logger.exception("[Webhooks] No result of event %s was stored", delivery.event_id)
+
+
+def _abandon(in_flight: InFlight) -> None:
+    """A host that cannot be resolved may take minutes; the calls' threads end by themselves."""
+    for delivery in in_flight.values():
+        _record(delivery, Result(False, "No answer in time: the host may not be resolvable"))
 
 
 def _record(delivery: WebhookDelivery, result: Result) -> None:

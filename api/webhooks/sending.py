@@ -9,16 +9,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from api.webhooks.addresses import Target, WrongWebhookAddress, find_target
+from core.logs import one_line
 
 CONNECT_TIMEOUT = 3.0
 TOTAL_TIMEOUT = 8.0
+LONGEST_ANSWER = 300  # characters, as in the database
 
 
 @dataclass(frozen=True)
 class Result:
+    """`answer` may hold what the receiver sent: it is made fit for the database."""
+
     delivered: bool
     answer: str
     status: int | None = None  # None: there was no answer
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "answer", one_line(self.answer)[:LONGEST_ANSWER])
 
     @property
     def receiver_is_down(self) -> bool:
@@ -35,8 +42,8 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str]) -> Result:
             status = connection.getresponse().status
     except WrongWebhookAddress as error:
         return Result(False, str(error))
-    except (OSError, http.client.HTTPException) as error:
-        return Result(False, f"{type(error).__name__}: {error}"[:300])
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return Result(False, f"{type(error).__name__}: {error}")
     return Result(200 <= status < 300, f"HTTP {status}", status)
 
 

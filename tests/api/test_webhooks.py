@@ -10,12 +10,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import standardwebhooks
 from django.conf import settings as configured
+from django.db import DataError
 from django.db.models.functions import Now
 
 from api.keys import create_api_key
-from api.webhooks import addresses, sending
+from api.webhooks import addresses, deliveries, sending
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
-from api.webhooks.deliveries import deliver_webhooks
+from api.webhooks.deliveries import deliver_webhooks, note_events
 from api.webhooks.endpoints import (
     create_endpoint,
     enable_endpoint,
@@ -184,6 +185,33 @@ def test_another_worker_sends_what_a_killed_worker_had_claimed(api, receiver, mo
     make_due()  # the claim expires
     deliver_webhooks()
     assert WebhookDelivery.objects.filter(delivered_at__isnull=False).count() == 2
+
+
+def test_a_delivery_whose_senders_all_died_is_given_up(api, receiver, settings):
+    api.post("bots", {"meetingUrl": MEETING})
+    note_events()
+    WebhookDelivery.objects.update(attempts=settings.WEBHOOK_ATTEMPTS)
+    assert deliver_webhooks() == 0
+    assert set(WebhookDelivery.objects.values_list("due_at", "last_answer")) == {
+        (None, "No result of the last attempt was stored")
+    }
+
+
+def test_a_result_that_cannot_be_stored_costs_no_other(api, receiver, monkeypatch):
+    api.post("bots", {"meetingUrl": MEETING})
+    note_events()
+    poison = WebhookDelivery.objects.earliest("pk")
+    record = deliveries._record
+
+    def fail_once(delivery, result):
+        if delivery.pk == poison.pk:
+            raise DataError("value too long")
+        record(delivery, result)
+
+    monkeypatch.setattr(deliveries, "_record", fail_once)
+    deliver_webhooks()
+    stored = WebhookDelivery.objects.filter(delivered_at__isnull=False)
+    assert list(stored.values_list("pk", flat=True)) == [poison.pk + 1]
 
 
 def test_a_webhook_is_closed_after_its_bots_last_event(api):
@@ -391,6 +419,11 @@ def test_rows_of_the_version_before_are_adopted(api, receiver):
         "http://0.0.0.0/",
         "http://100.64.0.1/",
         "http://224.0.0.1/",
+        "http://localhost/",
+        "http://api.localhost:8000/",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f.1/",
     ],
 )
 def test_a_private_address_is_refused_with_the_request(client_api, url):
@@ -473,6 +506,55 @@ def test_a_receiver_that_drips_is_cut_off(private_allowed, monkeypatch):
     monkeypatch.setattr(sending, "TOTAL_TIMEOUT", 0.3)
     with dripping_server() as url:
         assert not sending.post(url, b"{}", headers={}).delivered
+
+
+@contextmanager
+def answering(answer: bytes):
+    """Answers one request with these bytes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    thread.join()
+    listener.close()
+
+
+@pytest.mark.parametrize("answer", [b"\x00\x00garbage\r\n\r\n", b"\x1b[31m" * 9000])
+def test_garbage_of_a_receiver_can_be_stored(private_allowed, answer):
+    with answering(answer) as url:
+        api = Api(create_api_key(name="app", webhook_url=url))
+        api.post("bots", {"meetingUrl": MEETING})
+        assert deliver_webhooks() > 0
+    stored = WebhookDelivery.objects.earliest("pk").last_answer
+    assert stored.isprintable() and 0 < len(stored) <= 300
+
+
+def test_a_long_host_that_does_not_exist_is_a_failed_delivery(client_api):
+    host = "a." * 150 + "invalid"
+    client_api.post("bots", {"meetingUrl": MEETING, "webhookUrl": f"http://{host}/"})
+    deliver_webhooks()
+    assert WebhookDelivery.objects.earliest("pk").last_answer.startswith("The host a.a.")
+    assert WebhookEndpoint.objects.get().failures == 1
+
+
+def test_a_host_that_takes_too_long_to_resolve_ends_no_pass(api, receiver, monkeypatch):
+    resolved = threading.Event()
+    monkeypatch.setattr(deliveries, "LONGEST_PASS", 0.1)
+    monkeypatch.setattr(deliveries, "LAST_WAIT", 0.2)
+    monkeypatch.setattr(deliveries, "_post", lambda delivery: resolved.wait(60))
+    api.post("bots", {"meetingUrl": MEETING})
+    try:
+        deliver_webhooks()
+    finally:
+        resolved.set()
+    assert "No answer in time" in WebhookDelivery.objects.earliest("pk").last_answer
 
 
 def test_a_refused_connection_is_a_failed_delivery(private_allowed):

@@ -404,4 +404,25 @@ MORE = (
         "settings.RECONCILE_INTERVAL\n",
         "tests/pool/reconciler/test_findings.py::test_a_long_pass_is_no_break",
     ),
+    one(
+        "a webhook's result that cannot be stored costs no other",
+        "api/webhooks/deliveries.py",
+        "        except Exception:\n",
+        "        except ZeroDivisionError:\n",
+        "tests/api/test_webhooks.py::test_a_result_that_cannot_be_stored_costs_no_other",
+    ),
+    one(
+        "what a receiver of webhooks answers is made fit for the database",
+        "api/webhooks/sending.py",
+        "one_line(self.answer)[:LONGEST_ANSWER]",
+        "self.answer",
+        "tests/api/test_webhooks.py::test_garbage_of_a_receiver_can_be_stored",
+    ),
+    one(
+        "a webhook whose senders all died is given up",
+        "api/webhooks/deliveries.py",
+        "    _give_up_without_results()\n",
+        "",
+        "tests/api/test_webhooks.py::test_a_delivery_whose_senders_all_died_is_given_up",
+    ),
 )
