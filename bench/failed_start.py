@@ -20,7 +20,7 @@ SLOTS = 30
 LONGEST_BUILD = 12.0
 MOST = 10.0
 QUIET = 20  # calls in the last minute
-SECRET = "bench-coolify-webhook"
+SECRET = "the-webhook-secret-of-this-benchmark"
 
 
 def run() -> list[Row]:

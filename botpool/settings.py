@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import dj_database_url
 
 from botpool.runtime.postgres import server as postgres
-from botpool.runtime.secret_files import read_or_make
+from botpool.runtime.secret_files import is_secret, read_or_make
 from coolify.client.image import is_image
 from core import environment as env
 
@@ -19,13 +19,18 @@ DATA_DIR = env.data_dir()
 # --- Hosts and HTTPS -------------------------------------------------------------------------
 
 DEBUG = env.flag("DEBUG", False)
-# Reject placeholder secrets: a value with spaces is a hint or an example.
-SECRET_KEY = env.secret(
-    "SECRET_KEY",
-    valid=lambda key: not re.search(r"\s", key),
-    allowed="random characters without spaces, such as the output of `openssl rand -hex 32`",
-) or read_or_make(DATA_DIR / "secret_key")
-SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
+# Reject placeholder secrets: a value with spaces is a hint or an example, a short one can be
+# guessed. With a guessed key, also a former one, every bot's token can be forged.
+_RANDOM = "32 random characters or more without spaces, such as from `openssl rand -hex 32`"
+SECRET_KEY = env.secret("SECRET_KEY", valid=is_secret, allowed=_RANDOM) or read_or_make(
+    DATA_DIR / "secret_key"
+)
+SECRET_KEY_FALLBACKS = env.words(
+    "SECRET_KEY_FALLBACKS",
+    valid=is_secret,
+    allowed=f"former keys, separated by commas, each with {_RANDOM}",
+    secret=True,
+)
 
 PUBLIC_URL = env.url("BOTPOOL_PUBLIC_URL", "http://127.0.0.1:8000")
 ALLOWED_HOSTS = [
@@ -115,6 +120,9 @@ DATABASES = {
 }
 # Our transactions never pause this long. It is also how long a frozen process keeps its locks.
 IDLE_TRANSACTION_LIMIT = env.milliseconds("IDLE_TRANSACTION_LIMIT", 10_000)
+# For each statement of a request: then it is cancelled, and the answer is 503. More for exports and
+# the admin (botpool.request_limits), none in workers, the ticker and commands.
+STATEMENT_LIMIT = env.milliseconds("STATEMENT_LIMIT", 10_000, low=100, high=600_000)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Coolify ---------------------------------------------------------------------------------
@@ -295,12 +303,19 @@ LOCK_RETRY_JITTER = env.milliseconds("LOCK_RETRY_JITTER", 100, low=0)
 TENANT_ISOLATION = env.flag("TENANT_ISOLATION", True)
 # Calls per minute and key; 0 means no limit.
 API_RATE_LIMIT = env.number("API_RATE_LIMIT", 6_000, low=0, high=10_000_000)
-# Part of a URL path, so only characters that need no escaping there.
+
+
+def _fits_into_path(secret: str) -> bool:
+    """Only characters that need no escaping in a URL."""
+    return bool(re.fullmatch(r"[\w.~+=!$&'()*,;:@-]+", secret, re.A))
+
+
+_FOR_A_PATH = "letters, digits and -._~+=!$&'()*,;:@ only"
 COOLIFY_WEBHOOK_SECRET = env.secret(
     "COOLIFY_WEBHOOK_SECRET",
-    valid=lambda secret: bool(re.fullmatch(r"(?!\.{1,2}$)[\w.~+=!$&'()*,;:@-]+", secret, re.A)),
-    allowed="letters, digits and -._~+=!$&'()*,;:@ only, such as from `openssl rand -hex 32`",
-) or read_or_make(DATA_DIR / "coolify_webhook_secret")
+    valid=lambda secret: is_secret(secret) and _fits_into_path(secret),
+    allowed=f"{_FOR_A_PATH}; {_RANDOM}",
+) or read_or_make(DATA_DIR / "coolify_webhook_secret", valid=_fits_into_path, allowed=_FOR_A_PATH)
 WEBHOOK_ALLOW_PRIVATE = env.flag("WEBHOOK_ALLOW_PRIVATE", False)
 WEBHOOK_INTERVAL = env.milliseconds("WEBHOOK_INTERVAL", 1_000)
 WEBHOOK_ATTEMPTS = env.number("WEBHOOK_ATTEMPTS", 12, low=1, high=100)
@@ -483,6 +498,9 @@ LOGGING = {
     "loggers": {
         # Internet scanners. They get a 400, which is not worth a log line.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
+        # A filter or field that the admin does not offer. The 400 is logged as a warning, once.
+        "django.security.DisallowedModelAdminLookup": {"level": "CRITICAL"},
+        "django.security.DisallowedModelAdminToField": {"level": "CRITICAL"},
     }
     | {
         name: {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False}

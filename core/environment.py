@@ -115,6 +115,7 @@ def words(
     *,
     valid: Callable[[str], bool] = bool,
     allowed: str = "one or more, separated by commas",
+    secret: bool = False,
 ) -> list[str]:
     def read() -> list[str]:
         return [word.strip() for word in env.list(name, list(default)) if word.strip()]
@@ -122,7 +123,7 @@ def words(
     def all_valid(found: list[str]) -> bool:
         return all(valid(word) for word in found) and bool(found or not text(name))
 
-    return _read(name, read, allowed, all_valid)
+    return _read(name, read, allowed, all_valid, secret=secret)
 
 
 def matching(name: str, default: str, *, valid: Callable[[str], bool], allowed: str) -> str:

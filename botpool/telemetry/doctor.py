@@ -11,6 +11,7 @@ from django.db import Error
 from django.template.defaultfilters import pluralize
 
 from botpool.runtime.ports import is_loopback
+from botpool.runtime.secret_files import holds
 from botpool.telemetry.coolify_setup import (
     Diagnosis,
     about_notifications,
@@ -111,7 +112,7 @@ def _processes() -> Iterator[Diagnosis]:
 
 def _secret_key() -> Diagnosis:
     generated = settings.DATA_DIR / "secret_key"
-    from_file = generated.exists() and generated.read_text().strip() == settings.SECRET_KEY
+    from_file = holds(generated, settings.SECRET_KEY)
     if len(settings.SECRET_KEY) < SHORTEST_KEY:
         advice = "Use `openssl rand -hex 32`: with a guessed key, every bot's token can be forged."
         words = f"SECRET_KEY has only {len(settings.SECRET_KEY)} characters"

@@ -68,7 +68,13 @@ def manage(*words, **environment):
         ("COOLIFY_SERVER_UUID", ",,", "one or more"),
         ("MAX_POOL_SIZE_ZOMM", "5", "MAX_POOL_SIZE_TEAMS, MAX_POOL_SIZE_ZOOM"),
         ("SECRET_KEY", "50 random characters, the same for all processes", "without spaces"),
-        ("COOLIFY_WEBHOOK_SECRET", "Zm9v/YmFy", "letters, digits and -._~"),
+        ("SECRET_KEY", "abc", "32 random characters or more"),
+        ("SECRET_KEY", "0123456789abcdef" * 2 + "\x01", "32 random characters or more"),
+        ("SECRET_KEY", "k" * 40, "32 random characters or more"),
+        ("SECRET_KEY_FALLBACKS", "abc", "32 random characters or more"),
+        ("SECRET_KEY_FALLBACKS", "0123456789abcdef" * 2 + ",abc", "32 random characters or more"),
+        ("COOLIFY_WEBHOOK_SECRET", "abc", "32 random characters or more"),
+        ("COOLIFY_WEBHOOK_SECRET", "Zm9v/YmFy" * 8, "letters, digits and -._~"),
         ("COOLIFY_WEBHOOK_SECRET", "what?", "letters, digits and -._~"),
         ("COOLIFY_WEBHOOK_SECRET", "random characters", "letters, digits and -._~"),
         ("DATABASE_URL", "postgres://bp:a/b@db:5432/pool", "percent-encoded: / as %2F"),
@@ -93,7 +99,9 @@ def test_a_wrong_value_is_shown():
     assert "'many'" in line
 
 
-@pytest.mark.parametrize("name", ["SECRET_KEY", "COOLIFY_WEBHOOK_SECRET", "REDIS_URL"])
+@pytest.mark.parametrize(
+    "name", ["SECRET_KEY", "SECRET_KEY_FALLBACKS", "COOLIFY_WEBHOOK_SECRET", "REDIS_URL"]
+)
 def test_a_wrong_secret_is_not_shown(name):
     assert "hunter" not in refused(**{name: "hunter /2"})
 
@@ -117,6 +125,7 @@ def test_allowed_hosts_accepts_names_domains_addresses_and_wildcards(host):
 
 @pytest.mark.parametrize("secret", ["+abc", "a!b", "Zm9v+YmFy=="])
 def test_the_webhook_secret_accepts_characters_that_need_no_escaping(secret):
+    secret += "0123456789abcdef" * 2
     assert read(COOLIFY_WEBHOOK_SECRET=secret)["COOLIFY_WEBHOOK_SECRET"] == secret
 
 
@@ -191,7 +200,9 @@ def test_hsts_applies_to_this_host_only():
 
 
 def test_a_database_url_may_contain_a_password():
-    found = read(DATABASE_URL="postgres://bp:secret@db.example:6543/pool", SECRET_KEY="k" * 60)
+    found = read(
+        DATABASE_URL="postgres://bp:secret@db.example:6543/pool", SECRET_KEY="0123456789abcdef" * 4
+    )
     assert "'HOST': 'db.example'" in found["DATABASES"]
     assert "'PORT': 6543" in found["DATABASES"]
 
@@ -231,6 +242,65 @@ def test_an_empty_or_short_secret_file_is_refused_with_one_line(tmp_path, name, 
     assert str(tmp_path / name) in line
     assert "delete" in line.lower()
     assert (tmp_path / name).read_text() == content  # for its owner to look at
+
+
+SECRET = "0123456789abcdef" * 3
+
+
+def _link_in_a_circle(path):
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("name", ["secret_key", "coolify_webhook_secret"])
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (lambda path: path.write_bytes(b"\0" * 64), "control characters"),
+        (lambda path: path.write_bytes(b"\xff\xfe" * 40), "is not text"),
+        (lambda path: path.write_text("k" * 40), "fewer than 5 different characters"),
+        (lambda path: path.write_text(f"{SECRET}\n{SECRET}/\n"), "several lines"),
+        (lambda path: path.mkdir(), "is not a file"),
+        (os.mkfifo, "is not a file"),
+        (lambda path: path.symlink_to("missing"), "a link to a file that does not exist"),
+        (_link_in_a_circle, "cannot be read (Too many levels of symbolic links)"),
+    ],
+)
+def test_a_damaged_secret_file_is_refused_with_one_line(tmp_path, name, damage, fault):
+    damage(tmp_path / name)
+    line = refused(BOTPOOL_DATA_DIR=str(tmp_path))
+    assert f"{tmp_path / name} " in line
+    assert fault in line
+    assert SECRET not in line
+
+
+def test_a_webhook_secret_in_a_file_fits_into_a_path(tmp_path):
+    (tmp_path / "coolify_webhook_secret").write_text(f"{SECRET}/{SECRET}")
+    assert "letters, digits and -._~" in refused(BOTPOOL_DATA_DIR=str(tmp_path))
+
+
+def test_a_file_as_data_directory_is_refused_with_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file/below"):
+        done = manage("check", BOTPOOL_DATA_DIR=str(path))
+        assert done.returncode == 1
+        [line] = done.stderr.splitlines()
+        assert f"botpool: {path} " in line
+        assert "set BOTPOOL_DATA_DIR to a directory" in line
+
+
+def test_a_data_directory_that_cannot_be_written_to_is_refused_with_one_line():
+    assert "set BOTPOOL_DATA_DIR" in refused(BOTPOOL_DATA_DIR="/proc/self")
+    assert "set BOTPOOL_DATA_DIR" in refused(BOTPOOL_DATA_DIR="/proc/self/nowhere")
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o644, 0o640])
+def test_a_secret_that_others_can_read_is_worth_a_line(tmp_path, mode):
+    (tmp_path / "secret_key").write_text(SECRET)
+    (tmp_path / "secret_key").chmod(mode)
+    done = manage("check", BOTPOOL_DATA_DIR=str(tmp_path))
+    assert done.returncode == 0
+    [line] = [line for line in done.stderr.splitlines() if "secret_key" in line]
+    assert f"(mode {mode:o}): run chmod 600" in line
 
 
 def test_a_secret_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch):

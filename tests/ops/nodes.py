@@ -109,7 +109,7 @@ class Cluster:
         self.variables = {
             "DATABASE_URL": self.database,
             "SECRET_KEY": "the-same-for-every-node-of-this-test-" * 2,
-            "COOLIFY_WEBHOOK_SECRET": "webhook-secret",
+            "COOLIFY_WEBHOOK_SECRET": "the-webhook-secret-of-every-node-of-this-test",
             "COOLIFY_API_URL": simulator.api_url,
             "COOLIFY_API_TOKEN": simulator.settings.tokens[0].plain,
             "COOLIFY_PROJECT_UUID": "simulated-project",

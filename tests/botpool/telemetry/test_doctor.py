@@ -175,6 +175,16 @@ def test_a_generated_secret_key_is_a_fault_with_a_shared_database(
     assert "FAULT  secret key" in out
 
 
+@pytest.mark.parametrize("damage", [lambda p: p.mkdir(), lambda p: p.write_bytes(b"\xff" * 40)])
+def test_a_damaged_file_beside_a_given_secret_key_does_not_matter(
+    simulator, settings, capsys, tmp_path, damage
+):
+    settings.DATA_DIR = tmp_path
+    damage(tmp_path / "secret_key")
+    _, out = run_doctor(capsys)
+    assert "secret key: from SECRET_KEY" in out
+
+
 def test_a_short_secret_key_is_a_fault(simulator, settings, capsys):
     settings.SECRET_KEY = "k" * 31
     _, out = run_doctor(capsys)
