@@ -2,10 +2,13 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.core.signals import request_finished, request_started
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from botpool import request_limits
 from core.sql import is_direct, set_parameter
+from core.statement_limit import keep_limit
 
 PREPARED_AFTER = 3  # executions; a statement that is run once is not worth it
 MOST_PREPARED = 300  # on each connection
@@ -16,8 +19,16 @@ class BotpoolConfig(AppConfig):
     verbose_name = "Botpool"
 
     def ready(self) -> None:
+        connection_created.connect(keep_statement_limit)  # first: the others run statements
         connection_created.connect(limit_idle_transactions)
         connection_created.connect(prepare_statements)
+        request_started.connect(request_limits.begin)
+        request_finished.connect(request_limits.end)
+
+
+def keep_statement_limit(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """It is set in a request only, so workers, the ticker and migrations have none."""
+    keep_limit(connection)
 
 
 def limit_idle_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:

@@ -36,6 +36,7 @@ os.environ["BOTPOOL_ENV_FILE"] = ""  # not the one of the developer
 os.environ["BOTPOOL_DATA_DIR"] = str(_data_dir)
 # Many tests are one long transaction, and a busy machine may pause in it.
 os.environ["IDLE_TRANSACTION_LIMIT"] = "60000"
+os.environ["STATEMENT_LIMIT"] = "60000"
 os.environ["STATUS_SETTLES_AFTER"] = "1"  # the bots of tests end soon after their start
 _server = postgres.running(_data_dir, throw_away=True)
 _server.__enter__()

@@ -80,8 +80,8 @@ def _describe(process: psutil.Process) -> str:
 
 
 def environment(data_dir: Path, **variables: str) -> dict[str, str]:
-    # IDLE_TRANSACTION_LIMIT was raised for the tests; these processes get the product's default.
-    dropped = ("DATABASE_URL", "IDLE_TRANSACTION_LIMIT")
+    # These limits were raised for the tests; these processes get the product's defaults.
+    dropped = ("DATABASE_URL", "IDLE_TRANSACTION_LIMIT", "STATEMENT_LIMIT")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return {**kept, "BOTPOOL_DATA_DIR": str(data_dir), **variables}
 
