@@ -97,13 +97,18 @@ def server_version() -> int:
     return int(row[0])
 
 
-def write_obstacle(table: str) -> str:
-    """Why rows could not be written to this table: "read_only", "privileges" or "" for nothing."""
+def write_obstacle(tables: Sequence[str]) -> str:
+    """Why rows of these tables could not be read and written: "read_only", "privileges" or ""."""
+    # Several rights in one call would ask for any of them.
     sql = """
         SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
-            has_table_privilege(%(table)s, 'INSERT')
+            bool_and(
+                has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+                AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE')
+            )
+        FROM unnest(%(tables)s::text[]) AS name
     """
-    is_read_only, may_write = fetch_one(sql, {"table": table}) or (False, True)
+    is_read_only, may_write = fetch_one(sql, {"tables": list(tables)}) or (False, True)
     return "read_only" if is_read_only else "" if may_write else "privileges"
 
 

@@ -3,10 +3,10 @@
 import logging
 import time
 
+from django.apps import apps
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from bots.models import Bot
 from core.jobs.liveness import reasons_of_processes
 from core.sql import clock, disk_is_full, write_obstacle
 
@@ -20,7 +20,7 @@ def reasons_not_to_serve() -> dict[str, str]:
         waiting = _waiting_migrations()
         if waiting:
             return {"migrations": waiting}
-        obstacle = write_obstacle(Bot._meta.db_table) or _disk.obstacle()
+        obstacle = write_obstacle(_tables_of_requests()) or _disk.obstacle()
         reasons = {"database": _OBSTACLES[obstacle]} if obstacle else {}
         return reasons | reasons_of_processes()
     except Error as error:
@@ -31,7 +31,10 @@ def reasons_not_to_serve() -> dict[str, str]:
 
 _OBSTACLES = {
     "read_only": "PostgreSQL is read-only: a standby, or default_transaction_read_only is on",
-    "privileges": "PostgreSQL answers, but Botpool's role may not write; grant it the tables",
+    "privileges": (
+        "PostgreSQL answers, but Botpool's role may not read or may not write some of its tables; "
+        "grant it SELECT, INSERT, UPDATE and DELETE on all of them"
+    ),
     "disk": "PostgreSQL's disk is full",
 }
 DISK_CHECK_INTERVAL = 10.0  # seconds: the check costs a few writes, and anyone may ask
@@ -51,6 +54,16 @@ class _Disk:
 
 
 _disk = _Disk()
+
+
+def _tables_of_requests() -> list[str]:
+    """What API calls read and write."""
+    labels = ("bots", "queues", "slots")
+    return [
+        model._meta.db_table
+        for label in labels
+        for model in apps.get_app_config(label).get_models()
+    ]
 
 
 def _waiting_migrations() -> str:

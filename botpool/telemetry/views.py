@@ -1,3 +1,4 @@
+import logging
 import sys
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -7,6 +8,8 @@ from django.views.decorators.http import require_safe
 
 from botpool.telemetry.health import reasons_not_to_serve
 from core.sql import is_unavailable
+
+logger = logging.getLogger(__name__)
 
 
 @require_safe
@@ -25,8 +28,13 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler for unexpected errors. A database that is away is not our error."""
-    if not is_unavailable(sys.exc_info()[1]):
+    error = sys.exc_info()[1]
+    if not is_unavailable(error):
         return render(request, "500.html", status=500)
+    reason = str(error).strip().splitlines()[0]
+    logger.error("A page cannot reach or change the database: %s: %s", request.path, reason)
     answer = render(request, "503.html", status=503)
     answer["Retry-After"] = "5"
+    # Stops Django from logging it with a traceback, which would say no more.
+    answer._has_been_logged = True  # type: ignore[attr-defined]
     return answer

@@ -16,6 +16,7 @@ from api.keys import create_api_key
 from core.jobs.jobs import WORKER_HEARTBEAT
 from core.jobs.ticker import LEASE, LEASE_TTL
 from core.leases import Lease, acquire_lease
+from tests.log_lines import log_lines
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,6 +53,15 @@ def role_that_may_only_read():
     execute("RESET ROLE; DROP OWNED BY reader; DROP ROLE reader")
 
 
+@contextmanager
+def role_without(right: str):
+    execute("CREATE ROLE app; GRANT ALL ON ALL TABLES IN SCHEMA public TO app")
+    execute(f"REVOKE {right} FROM app")
+    execute("SET ROLE app")
+    yield
+    execute("RESET ROLE; DROP OWNED BY app; DROP ROLE app")
+
+
 def reason(client) -> str:
     answer = client.get("/readyz")
     assert answer.status_code == 503, answer.json()
@@ -70,6 +80,19 @@ def test_a_read_only_database_is_not_ready(client):
 def test_a_role_without_the_right_to_write_is_not_ready(client):
     with role_that_may_only_read():
         assert "may not write" in reason(client)
+
+
+@pytest.mark.parametrize(
+    "right", ["SELECT ON bots_apikey", "UPDATE ON bots_apikey", "DELETE ON queues_queueentry"]
+)
+def test_a_role_without_a_right_that_calls_need_is_not_ready(client, right):
+    with role_without(right):
+        assert "grant it SELECT, INSERT, UPDATE and DELETE" in reason(client)
+
+
+def test_a_role_that_does_not_own_the_tables_is_ready(client):
+    with role_without("TRUNCATE ON bots_bot"):
+        assert client.get("/readyz").json() == {"ready": True, "reasons": {}}
 
 
 def test_a_full_disk_is_not_ready(client, tmp_path_factory):
@@ -117,6 +140,22 @@ def test_pages_answer_that_they_are_unavailable(obstacle):
     assert answer.status_code == 503
     assert answer["Retry-After"]
     assert "database" in answer.text
+
+
+def test_a_page_during_an_outage_logs_one_line_without_a_traceback(monkeypatch):
+    client = Client(raise_request_exception=False)
+    client.force_login(User.objects.create_superuser("otto"))
+    connection.close()
+    monkeypatch.setitem(connection.settings_dict, "PORT", "1")
+    try:
+        with log_lines() as lines:
+            assert client.get("/").status_code == 503
+    finally:
+        monkeypatch.undo()
+        connection.close()
+    [line] = lines
+    assert "A page cannot reach or change the database: /: " in line["message"]
+    assert "exception" not in line
 
 
 def test_any_other_error_stays_an_error(monkeypatch):
