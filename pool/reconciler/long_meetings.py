@@ -30,12 +30,23 @@ def overlong_meetings(now: datetime) -> Iterator[Candidate]:
         yield _overlong(slot, slot.assigned_bot)
 
 
+_UNITS = (("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def _words(duration: timedelta) -> str:
+    """Such as 24 h, 1 h 30 min or 20 s."""
+    rest, words = duration // timedelta(milliseconds=1), []
+    for unit, size in _UNITS:
+        number, rest = divmod(rest, size)
+        words += [f"{number} {unit}"] if number else []
+    return " ".join(words)
+
+
 def _overlong(slot: Slot, bot: Bot) -> Candidate:
     assert bot.started_at is not None
     limit: timedelta = settings.MAX_MEETING_DURATION
-    hours = limit / timedelta(hours=1)
     reason = (
-        f"In its meeting since {bot.started_at:%Y-%m-%dT%H:%M:%SZ}: longer than {hours:g} h "
+        f"In its meeting since {bot.started_at:%Y-%m-%dT%H:%M:%SZ}: longer than {_words(limit)} "
         "(MAX_MEETING_DURATION), and it did not leave when told to"
     )
     return Candidate(

@@ -113,9 +113,16 @@ def test_using_a_key_costs_one_round_trip(django_assert_num_queries):
 
 
 def test_the_command_prints_the_key():
-    out = StringIO()
-    call_command("create_api_key", "ops", role="operator", stdout=out)
+    out, notes = StringIO(), StringIO()
+    call_command("create_api_key", "ops", role="operator", stdout=out, stderr=notes)
     assert use_api_key(out.getvalue().strip()).role == "operator"
+
+
+def test_the_command_says_beside_it_what_the_key_is_for():
+    out, notes = StringIO(), StringIO()
+    call_command("create_api_key", "app-2", client="app", stdout=out, stderr=notes)
+    assert len(out.getvalue().split()) == 1  # for scripts
+    assert notes.getvalue() == "API key app-2 of client app, role client:\n"
 
 
 def test_the_command_refuses_a_name_in_use():

@@ -32,7 +32,9 @@ class Command(BaseCommand):
             )
         except (NameIsTaken, ValueError) as error:
             raise CommandError(str(error)) from None
+        made = ApiKey.objects.select_related("client").get(key_hash=hash_of(key))
+        # Only the key is on stdout, where scripts read it. `str`: not in the red of errors.
+        self.stderr.write(f"API key {made.name} of client {made.client}, role {made.role}:", str)
         self.stdout.write(key)
         for endpoint in WebhookEndpoint.objects.filter(api_key__key_hash=hash_of(key)):
-            # Not on stdout: scripts read the key there.
             self.stderr.write(f"The secret of its webhooks, also shown once: {secret_of(endpoint)}")

@@ -78,6 +78,22 @@ def test_the_limit_can_be_set(settings):
     assert Bot.objects.get().status == "FAILED"
 
 
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (timedelta(seconds=20), "20 s"),
+        (timedelta(minutes=90), "1 h 30 min"),
+        (timedelta(hours=720), "720 h"),
+        (timedelta(milliseconds=1500), "1 s 500 ms"),
+    ],
+)
+def test_the_limit_is_said_as_people_do(settings, limit, words):
+    settings.MAX_MEETING_DURATION = limit
+    bot_that_runs_for(limit + GRACE + timedelta(minutes=1))
+    reconcile()
+    assert f": longer than {words} (MAX_MEETING_DURATION)" in Bot.objects.get().failure_reason
+
+
 def test_a_bot_that_ends_in_between_is_not_failed():
     assignment = bot_that_runs_for(LIMIT + GRACE + timedelta(minutes=1))
     record_status(assignment, BotStatus.DONE, reason="Left")
