@@ -1,5 +1,6 @@
 """The web server: unfinished, oversized and smuggled requests."""
 
+import json
 import os
 import re
 import socket
@@ -193,6 +194,43 @@ def test_a_client_that_asks_first_is_told_to_go_on(port):
         assert client.recv(4096).startswith(b"HTTP/1.1 401 ")
 
 
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n"
+CHUNKS = b"1\r\n{\r\n1;x=y\r\n}\r\n0\r\nX: y\r\n\r\n"
+
+
+def test_a_client_that_asks_first_may_send_chunks(port):
+    with connected(port, CHUNKED + b"Expect: 100-continue\r\n\r\n") as client:
+        assert client.recv(4096).startswith(b"HTTP/1.1 100 ")
+        client.sendall(CHUNKS)
+        assert client.recv(4096).startswith(b"HTTP/1.1 401 ")
+
+
+def test_chunked_requests_follow_each_other_on_a_connection(port):
+    last = CHUNKED + b"Connection: close\r\n\r\n"
+    answer = conversation(port, (CHUNKED + b"\r\n" + CHUNKS) * 3 + last + CHUNKS)
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"401"] * 4
+
+
+def test_a_chunked_request_may_arrive_byte_by_byte(port):
+    request = CHUNKED + b"Connection: close\r\n\r\n" + CHUNKS
+    with connected(port, b"") as client:
+        for byte in request:
+            client.sendall(bytes([byte]))
+        assert client.recv(4096).startswith(b"HTTP/1.1 401 ")
+
+
+def test_many_small_chunks_are_served(port):
+    chunks = b"1\r\nx\r\n" * 40_000 + b"0\r\n\r\n"
+    answer = conversation(port, CHUNKED + b"Connection: close\r\n\r\n" + chunks)
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+def conversation(port: int, request: bytes) -> bytes:
+    """All that the server answers until it closes the connection."""
+    with connected(port, request) as client:
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
 def test_requests_sent_at_once_are_answered_in_order(port):
     get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     last = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -209,6 +247,26 @@ def test_oversized_headers_are_refused(port):
         assert client.recv(4096).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
 
 
+REFUSED = {
+    "extensions": (CHUNKED + b"\r\n" + (b"1;" + b"x" * 900 + b"\r\nx\r\n") * 1_200, 413),
+    "size of a chunk": (CHUNKED + b"\r\nFFFFFFFFFFFFFFFFF\r\n", 400),
+    "coding": (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+    "endless head": (HEAD + b"X: " + b"y" * 70_000, 431),
+    "no host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+    "method": (b"get /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize(("request_bytes", "status"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_is_a_problem_document_with_an_id(port, request_bytes, status):
+    head, _, body = conversation(port, request_bytes).decode().partition("\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ")
+    assert json.loads(body)["status"] == status
+    assert "\r\nContent-Type: application/problem+json\r\n" in head
+    assert "\r\nCache-Control: no-store\r\n" in head
+    assert re.search(r"\r\nX-Correlation-Id: [0-9a-f]{32}$", head)
+
+
 def test_requests_cannot_be_smuggled(port):
     both = (
         b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /readyz HTTP/1.1\r\n"
@@ -221,6 +279,7 @@ def test_requests_cannot_be_smuggled(port):
                 answer += piece
     assert answer.count(b"HTTP/1.1") == 1
     assert b" 400 " in answer.splitlines()[0] + b" "
+    assert b"The request has both Content-Length and Transfer-Encoding." in answer
 
 
 def test_a_client_cannot_change_the_path_behind_the_proxy(port):

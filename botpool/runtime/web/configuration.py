@@ -7,6 +7,7 @@ many clients are connected.
 import os
 import resource
 
+from botpool.runtime.web.limits import MOST_FIELDS
 from core import environment
 
 environment.load_file()
@@ -23,7 +24,7 @@ max_requests_jitter = 2_000
 
 # No client needs more, and a header costs memory before it can be refused.
 limit_request_line = 4094
-limit_request_fields = 50
+limit_request_fields = MOST_FIELDS
 limit_request_field_size = 8190
 
 sendfile = False  # answers go through the worker

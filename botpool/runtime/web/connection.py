@@ -36,6 +36,13 @@ class Outbox:
         """gunicorn uses this only for 100 Continue, which the worker sends before the body."""
         return len(data)
 
+    def shutdown(self, how: int) -> None:
+        """gunicorn ends an answer that broke off by closing. The worker does that."""
+        raise OSError("The worker closes the connection.")
+
+    def close(self) -> None:
+        """See `shutdown`."""
+
 
 class Connection:
     def __init__(self, sock: socket.socket, client: Any, server: Any) -> None:
@@ -53,7 +60,12 @@ class Connection:
     @property
     def held(self) -> int:
         """Bytes of memory."""
-        return len(self.received) + len(self.sock.unsent)
+        return len(self.received) + self.framing.held + len(self.sock.unsent)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of the next request is here."""
+        return bool(self.received or self.framing.held)
 
     def receive(self) -> bool:
         """Read what has arrived; False at the end of the connection."""
@@ -73,12 +85,10 @@ class Connection:
             with suppress(OSError):
                 self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def take_request(self) -> tuple[bytes, Framing]:
-        """The bytes of the complete request; a new one begins."""
+    def take_request(self) -> Framing:
+        """The complete request; a new one begins."""
         framing, self.framing = self.framing, Framing()
-        request = bytes(self.received[: framing.end])
-        del self.received[: framing.end]
-        return request, framing
+        return framing
 
     def shut(self) -> bool:
         """Tell the client that no more will come. It may still be sending."""

@@ -4,28 +4,22 @@ One loop receives requests and sends answers, for all clients at once; threads r
 A slow client therefore costs a file and some memory, but no thread and no database connection.
 """
 
-import json
+import logging
 import selectors
 import time
+import uuid
 from concurrent.futures import Future
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from gunicorn.http.errors import (
-    ExpectationFailed,
-    LimitRequestHeaders,
-    LimitRequestLine,
-    NoMoreData,
-    ParseException,
-    UnsupportedTransferCoding,
-)
-from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import ThreadWorker
 
 from botpool.runtime.web.connection import Connection
-from botpool.runtime.web.framing import LARGEST_BODY
+from botpool.runtime.web.parsing import parsed
+from botpool.runtime.web.refusal import Refused
 from core import environment
+from core.correlation import correlated
 
 # For a whole request, and for a whole answer.
 REQUEST_SECONDS = environment.number("WEB_REQUEST_SECONDS", 20, low=1, high=600)
@@ -35,12 +29,7 @@ REQUESTS_A_THREAD = 2
 # Of requests and answers under way; a process has several times as much.
 MOST_BYTES_HELD = 64_000_000
 
-_STATUS = {
-    LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG,
-    LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    UnsupportedTransferCoding: HTTPStatus.NOT_IMPLEMENTED,
-    ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
-}
+logger = logging.getLogger(__name__)
 
 
 class PatientWorker(ThreadWorker):
@@ -91,22 +80,25 @@ class PatientWorker(ThreadWorker):
         except OSError:  # the other process was first, or the client has gone
             return
         self._make_room()
+        self._free_memory()
         connection = Connection(sock, client, listener.getsockname())
         self._wait_for_request(connection, seconds=REQUEST_SECONDS)
 
     def _make_room(self) -> None:
-        """Close the connections that have waited longest, if there are too many or too large."""
-        while self.waiting and (
-            self.held > MOST_BYTES_HELD
-            or len(self.waiting) + self.working >= self.worker_connections
-        ):
+        """Close the connections that have waited longest, if there are too many."""
+        while self.waiting and len(self.waiting) + self.working >= self.worker_connections:
             self._close(next(iter(self.waiting)))
+
+    def _free_memory(self) -> None:
+        """Close the largest connections, if they hold too much: an old one may hold nothing."""
+        while self.waiting and self.held > MOST_BYTES_HELD:
+            self._close(max(self.waiting, key=lambda each: each.counted))
 
     def _wait_for_request(self, connection: Connection, *, seconds: float) -> None:
         self._wait(connection, selectors.EVENT_READ, self._receive, seconds=seconds)
 
     def _receive(self, connection: Connection) -> None:
-        begins = not connection.received
+        begins = not connection.has_begun
         if not connection.receive():
             self._close(connection)
             return
@@ -118,7 +110,7 @@ class PatientWorker(ThreadWorker):
         if not connection.framing.is_complete(connection.received):
             connection.ask_for_body()
             self._count(connection)
-            self._make_room()
+            self._free_memory()
             return
         self._stop_waiting(connection)
         self.working += 1
@@ -129,26 +121,18 @@ class PatientWorker(ThreadWorker):
 
     def handle(self, connection: Connection) -> bool:
         """Whether the connection can serve another request."""
-        data, framing = connection.take_request()
-        if framing.is_too_big:
-            detail = f"The body is larger than {LARGEST_BODY} bytes."
-            return _refuse(connection, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
-        parser = RequestParser(self.cfg, [data], connection.client)
+        framing = connection.take_request()
+        if framing.refusal:
+            return _refuse(connection, framing.refusal)
         try:
-            request = next(parser)
-            if framing.is_refused:
-                request.force_close()
-            keeps = self.handle_request(request, connection) and parser.finish_body()
-            return bool(keeps and not parser.unreader.take_buffered())
-        except (NoMoreData, StopIteration, OSError):
+            request = parsed(self.cfg, framing, connection.client)
+            return bool(self.handle_request(request, connection))
+        except (StopIteration, OSError):
             return False
-        except ParseException as error:
-            self.log.warning("Refused a request from %s: %s", connection.client, error)
-            status = _STATUS.get(type(error), HTTPStatus.BAD_REQUEST)
-            return _refuse(connection, status, f"{status.description or status.phrase}.")
+        except Refused as refusal:
+            return _refuse(connection, refusal)
         except Exception:
-            self.log.exception("Error handling a request")
-            return _refuse(connection, HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error.")
+            return _fail(connection)
 
     # --- Sending -----------------------------------------------------------------------------
 
@@ -208,13 +192,18 @@ class PatientWorker(ThreadWorker):
         connection.close()
 
 
-def _refuse(connection: Connection, status: HTTPStatus, detail: str) -> bool:
-    """Answer as the API does, without asking the application."""
-    problem = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
-    body = json.dumps(problem).encode()
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\nConnection: close\r\n"
-        f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    connection.sock.sendall(head.encode() + body)
+def _refuse(connection: Connection, refusal: Refused) -> bool:
+    """Answer without asking the application."""
+    with correlated(uuid.uuid4().hex):
+        words = "Refused a request from %s with %d: %s"
+        logger.warning(words, connection.client, refusal.status, refusal.detail)
+        connection.sock.sendall(refusal.answer())
+    return False
+
+
+def _fail(connection: Connection) -> bool:
+    with correlated(uuid.uuid4().hex):
+        logger.exception("Error handling a request")
+        internal = Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error.")
+        connection.sock.sendall(internal.answer())
     return False

@@ -1,7 +1,9 @@
-"""Where a request ends, and how much of unfinished requests is kept."""
+"""How much of unfinished requests is kept, how one is refused, and the configuration."""
 
+import io
 import logging
 import os
+import re
 import selectors
 import socket
 import subprocess
@@ -16,77 +18,10 @@ import pytest
 from gunicorn.config import Config
 
 from botpool.runtime.web.configuration import worker_class
-from botpool.runtime.web.framing import LARGEST_BODY, LARGEST_HEAD, Framing
-from botpool.runtime.web.worker import PatientWorker
+from botpool.runtime.web.connection import Connection
+from botpool.runtime.web.worker import PatientWorker, logger
+from core.logs import TextFormatter
 from tests.processes import ROOT, free_port, wait_until
-
-GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-REQUESTS = {
-    "no body": GET,
-    "body": b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
-    "odd spelling": b"POST / HTTP/1.1\r\nCONTENT-length:5\r\n\r\nhello",
-    "chunks": CHUNKED + b"5\r\nhello\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n",
-    "trailers": CHUNKED + b"5\r\nhello\r\n0\r\nX: y\r\nZ: a\r\n\r\n",
-    "no chunks": CHUNKED + b"0\r\n\r\n",
-}
-
-
-@pytest.mark.parametrize("request_bytes", REQUESTS.values(), ids=REQUESTS)
-def test_a_request_is_complete_with_its_last_byte(request_bytes):
-    framing, data = Framing(), bytearray()
-    for byte in request_bytes[:-1]:
-        data.append(byte)
-        assert not framing.is_complete(data), bytes(data)
-    data += request_bytes[-1:] + GET
-    assert framing.is_complete(data)
-    assert framing.end == len(request_bytes)
-    assert not framing.is_refused
-
-
-REFUSED = {
-    "two lengths": b"POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-    "no number": b"POST / HTTP/1.1\r\nContent-Length: five\r\n\r\n",
-    "negative": b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-    "length and chunks": b"P / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-    "unknown coding": b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-    "size of a chunk": CHUNKED + b"0x5\r\nhello\r\n",
-    "negative chunk": CHUNKED + b"-5\r\nhello\r\n",
-    "long head": b"GET / HTTP/1.1\r\nX: " + b"y" * LARGEST_HEAD,
-    "long line of a chunk": CHUNKED + b"5;" + b"x" * 2_000,
-    "long trailers": CHUNKED + b"0\r\nX: " + b"y" * LARGEST_HEAD,
-}
-
-
-@pytest.mark.parametrize("request_bytes", REFUSED.values(), ids=REFUSED)
-def test_an_ambiguous_or_oversized_request_is_the_last_of_its_connection(request_bytes):
-    framing = Framing()
-    assert framing.is_complete(bytearray(request_bytes))
-    assert framing.is_refused
-
-
-@pytest.mark.parametrize(
-    "request_bytes",
-    [
-        b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (LARGEST_BODY + 1),
-        b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 40 + b"\r\n\r\n",
-        CHUNKED + b"%x\r\n" % (LARGEST_BODY + 1),
-        CHUNKED + b"80000\r\n" + b"x" * 0x80000 + b"\r\n80000\r\n",
-    ],
-    ids=["length", "huge length", "chunk", "chunks"],
-)
-def test_a_body_that_is_too_big_is_refused_before_it_arrives(request_bytes):
-    framing = Framing()
-    assert framing.is_complete(bytearray(request_bytes))
-    assert framing.is_too_big
-
-
-def test_a_body_of_the_limit_is_accepted(settings):
-    assert LARGEST_BODY == settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    framing = Framing()
-    head = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % LARGEST_BODY
-    assert framing.is_complete(bytearray(head + b"x" * LARGEST_BODY))
-    assert not framing.is_refused
 
 
 def test_the_configuration_names_the_worker():
@@ -122,6 +57,57 @@ def test_a_connection_that_was_closed_to_make_room_may_have_sent_at_the_same_tim
             pass  # the next turn has to see all three at once
         worker.wait_for_and_dispatch_events(timeout=10.0)
         assert third.getsockname() in [each.client for each in worker.waiting]
+
+
+def test_the_largest_connection_has_to_go_when_memory_is_short(worker, monkeypatch):
+    """Not the oldest, which may hold nothing and be of another client."""
+    monkeypatch.setattr("botpool.runtime.web.worker.MOST_BYTES_HELD", 100_000)
+    worker.worker_connections = 10
+    address = worker.sockets[0].getsockname()
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n"
+    with ExitStack() as clients:
+        idle, large, small = (
+            clients.enter_context(socket.create_connection(address)) for _ in range(3)
+        )
+        _receive_all(worker, connections=3, held=0)
+        large.sendall(head + b"x" * 80_000)
+        _receive_all(worker, connections=3, held=80_000)
+        small.sendall(head + b"x" * 30_000)
+        _receive_all(worker, connections=2, held=30_000)
+        left = [each.client for each in worker.waiting]
+        assert left == [idle.getsockname(), small.getsockname()]
+
+
+def _receive_all(worker: PatientWorker, *, connections: int, held: int) -> None:
+    def has_arrived() -> bool:
+        worker.wait_for_and_dispatch_events(timeout=0.1)
+        return len(worker.waiting) == connections and worker.held >= held
+
+    wait_until(has_arrived, what="the worker has received all")
+
+
+def test_a_refusal_has_the_id_of_its_log_line(worker):
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(TextFormatter())
+    logger.addHandler(handler)
+    try:
+        answer = _refused(worker, b"GET / HTTP/1.1\r\n\r\n")
+    finally:
+        logger.removeHandler(handler)
+    (correlation_id,) = re.findall(r"\r\nX-Correlation-Id: ([0-9a-f]{32})\r\n", answer)
+    assert "with 400: The request has no Host header" in written.getvalue()
+    assert f"[corr={correlation_id}]" in written.getvalue()
+
+
+def _refused(worker: PatientWorker, request: bytes) -> str:
+    client, server = socket.socketpair()
+    with client, server:
+        connection = Connection(server, ("192.0.2.1", 5), ("127.0.0.1", 80))
+        connection.received += request
+        assert connection.framing.is_complete(connection.received)
+        assert not worker.handle(connection)
+        return client.recv(65_536).decode()
 
 
 # --- Its configuration ----------------------------------------------------------------------
@@ -173,6 +159,27 @@ def test_a_process_leaves_clients_to_the_others_while_requests_wait_in_it(tmp_pa
             (tmp_path / "go").touch()
             answers = [client.makefile("rb").read() for client in sockets]
     assert {int(answer.split(b"\r\n")[-1]) for answer in answers} == {first.pid, second.pid}
+
+
+BREAKING_APPLICATION = """
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Length", "100")])
+    yield b"half"
+    raise RuntimeError("It breaks.")
+"""
+
+
+@pytest.mark.slow
+def test_an_answer_that_breaks_off_is_not_followed_by_another(tmp_path):
+    (tmp_path / "breaking.py").write_text(BREAKING_APPLICATION)
+    with (
+        _web_server(tmp_path, "breaking:application") as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=60) as client,
+    ):
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = client.makefile("rb").read()
+    assert answer.count(b"HTTP/1.1") == 1
+    assert answer.endswith(b"\r\n\r\nhalf")
 
 
 @contextmanager
