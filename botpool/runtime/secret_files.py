@@ -26,15 +26,15 @@ def fault_of(secret: str) -> str:
     """Why this cannot be a secret, without showing it; "" if it can."""
     if len(secret) < SHORTEST:
         return f"holds {len(secret)} characters; a secret has at least {SHORTEST}"
-    if not secret.isprintable() or re.search(r"\s", secret):
+    if not is_one_word(secret):
         return "holds spaces, several lines or control characters; a secret has none"
     if len(set(secret)) < FEWEST_DIFFERENT:
         return f"holds fewer than {FEWEST_DIFFERENT} different characters; a secret is random"
     return ""
 
 
-def is_secret(text: str) -> bool:
-    return not fault_of(text)
+def is_one_word(text: str) -> bool:
+    return text.isprintable() and not re.search(r"\s", text)
 
 
 # --- Generated secrets -------------------------------------------------------------------------

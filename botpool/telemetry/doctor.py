@@ -11,7 +11,7 @@ from django.db import Error
 from django.template.defaultfilters import pluralize
 
 from botpool.runtime.ports import is_loopback
-from botpool.runtime.secret_files import holds
+from botpool.runtime.secret_files import fault_of, holds
 from botpool.telemetry.coolify_setup import (
     Diagnosis,
     about_notifications,
@@ -46,7 +46,6 @@ from slots.finding import Finding, FindingKind
 
 OLDEST_POSTGRES = 140_000
 PATIENCE = 5  # seconds
-SHORTEST_KEY = 32
 # No application has this uuid, so a call with it tests the token and changes nothing.
 NO_APPLICATION = "botpool-doctor-asks"
 # The registry of the default images, which does not exist.
@@ -113,9 +112,9 @@ def _processes() -> Iterator[Diagnosis]:
 def _secret_key() -> Diagnosis:
     generated = settings.DATA_DIR / "secret_key"
     from_file = holds(generated, settings.SECRET_KEY)
-    if len(settings.SECRET_KEY) < SHORTEST_KEY:
+    if fault := fault_of(settings.SECRET_KEY):
         advice = "Use `openssl rand -hex 32`: with a guessed key, every bot's token can be forged."
-        words = f"SECRET_KEY has only {len(settings.SECRET_KEY)} characters"
+        words = f"SECRET_KEY {fault}"
         return Diagnosis("secret key", False, words, advice)
     if settings.EMBEDDED_POSTGRES or not from_file:
         return Diagnosis("secret key", True, "generated" if from_file else "from SECRET_KEY")

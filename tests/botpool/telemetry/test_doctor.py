@@ -188,7 +188,7 @@ def test_a_damaged_file_beside_a_given_secret_key_does_not_matter(
 def test_a_short_secret_key_is_a_fault(simulator, settings, capsys):
     settings.SECRET_KEY = "k" * 31
     _, out = run_doctor(capsys)
-    assert "FAULT  secret key: SECRET_KEY has only 31 characters" in out
+    assert "FAULT  secret key: SECRET_KEY holds 31 characters" in out
 
 
 def test_default_images_are_a_fault_with_a_real_coolify(simulator, settings, capsys):
