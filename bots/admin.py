@@ -1,7 +1,11 @@
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from bots.masking import masked_text
+from bots.meetings import masked_address, without_hidden_end
 from bots.models import Bot, BotEvent
+from bots.search import readable_address
 from bots.status import BotStatus
 from core.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
 
@@ -9,18 +13,34 @@ from core.admin import ActionPermission, ReadOnlyAdmin, known_values, page_actio
 @admin.register(Bot)
 class BotAdmin(ActionPermission, ReadOnlyAdmin):
     list_display = [
-        "id", "status", "platform", "display_name", "meeting_url", "slot_name",
+        "id", "status", "platform", "display_name", "meeting", "slot_name",
         "last_heartbeat_at", "created_at", "failure_reason",
     ]  # fmt: skip
     list_filter = ["status", "platform", "failure_kind"]
-    search_fields = ["=id", "=correlation_id", "meeting_url", "display_name"]
+    search_fields = ["=id", "=correlation_id", "readable_address", "display_name"]
     ordering = ["-pk"]
-    exclude = ["config"]
-    readonly_fields = ["configuration"]
+    exclude = ["config", "meeting_url"]
+    readonly_fields = ["meeting", "configuration"]
     actions = [page_action("cancel-bot", "Cancel"), page_action("try-again", "Try again")]
 
     def view_on_site(self, bot: Bot) -> str:
         return f"/bots/{bot.pk}/"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Bot]:
+        bots: QuerySet[Bot] = super().get_queryset(request)
+        return bots.alias(readable_address=readable_address())
+
+    def get_search_results(
+        self, request: HttpRequest, bots: QuerySet[Bot], words: str
+    ) -> tuple[QuerySet[Bot], bool]:
+        found: tuple[QuerySet[Bot], bool] = super().get_search_results(
+            request, bots, without_hidden_end(words)
+        )
+        return found
+
+    @admin.display(description="meeting address (secrets hidden)")
+    def meeting(self, bot: Bot) -> str:
+        return masked_address(bot.meeting_url)
 
     @admin.display(description="configuration (secrets hidden)")
     def configuration(self, bot: Bot) -> str:

@@ -1,8 +1,9 @@
-"""Find a meeting's platform from its address."""
+"""A meeting's address: its platform, and what of it may be shown."""
 
 import re
 from urllib.parse import SplitResult, urlsplit
 
+from bots.masking import MASK, masked_line
 from bots.status import Platform
 
 LONGEST_ADDRESS = 2000
@@ -47,11 +48,38 @@ def platform_of(address: str, *, given: Platform | None = None) -> Platform:
     return platform
 
 
+# Passcodes are in the query. In the fragment Teams has its path: /_#/l/meetup-join/….
+_SECRET_PART = re.compile(r"(?<=[?&;])([^=&;#]*=)?[^&#]+|(?<=#)([^=&#/]*=)[^&#]+")
+
+
+def masked_address(address: str) -> str:
+    """The address with all values of its query hidden. The rest is enough to recognise it."""
+    return masked_line(_SECRET_PART.sub(lambda found: (found[1] or found[2] or "") + MASK, address))
+
+
+# What `masked_address` hides, in Python and in PostgreSQL: searches must not find it.
+HIDDEN_END = r"[?&;]\S*|#[^/\s]*=\S*"
+
+
+def without_hidden_end(words: str) -> str:
+    """Words to search for, as they are unless they contain an address."""
+    return re.sub(HIDDEN_END, "", words) if "/" in words else words
+
+
+# Besides the space and the backslash: blank, though Unicode calls them letters or marks.
+_UNSEEN = re.compile(
+    r"[ \\\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    r"\U000e0100-\U000e01ef]"
+)
+
+
 def _parts(address: str) -> SplitResult:
     if len(address.encode()) > LONGEST_ADDRESS:
         raise WrongAddress(f"The address is longer than {LONGEST_ADDRESS} bytes.")
-    if re.search(r"[\x00-\x20\x7f\\]", address):
-        raise WrongAddress("The address contains a space, a backslash or a control character.")
+    if not address.isprintable() or _UNSEEN.search(address):
+        raise WrongAddress(
+            "The address contains a space, a backslash, a control character or an invisible one."
+        )
     try:
         parts = urlsplit(address)
         has_host = bool(parts.hostname) and parts.port != 0

@@ -10,12 +10,29 @@ import re
 from django.contrib.postgres.search import SearchQuery, SearchVectorField
 from django.db.models import CharField, F, Func, Value
 
+from bots.meetings import HIDDEN_END, without_hidden_end
+
 SEPARATORS = "[^[:alnum:]]+"
 
 
 def document() -> Func:
     """The words of a bot, as the index `bot_by_words` holds them."""
-    text: F | Joined = F("meeting_url")
+    return _words(F("meeting_url"))
+
+
+def readable_document() -> Func:
+    """The same without what pages hide of the address. A search must not help to guess it."""
+    return _words(readable_address())
+
+
+def readable_address() -> Func:
+    return Func(
+        F("meeting_url"), Value(HIDDEN_END), Value(""), function="regexp_replace",
+        output_field=CharField(),
+    )  # fmt: skip
+
+
+def _words(text: F | Func) -> Func:
     for name in ("display_name", "slot_name"):
         text = Joined(Joined(text, Value(" ")), F(name))
     words = Func(
@@ -39,7 +56,7 @@ class Joined(Func):
 
 def query(words: str) -> SearchQuery | None:
     """All words, each as a beginning; None if there is none."""
-    found = re.findall(r"[^\W_]+", words.lower())
+    found = re.findall(r"[^\W_]+", without_hidden_end(words).lower())
     if not found:
         return None
     return SearchQuery(

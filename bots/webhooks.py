@@ -4,6 +4,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from bots.masking import host_of
+
 
 class HasWebhookSecret(models.Model):
     """Signs webhooks. The secret itself is not stored: api.webhooks.signatures derives it from the
@@ -49,7 +51,7 @@ class WebhookEndpoint(HasWebhookSecret):
         ]
 
     def __str__(self) -> str:
-        return self.url
+        return f"Endpoint {self.pk} at {host_of(self.url)}"
 
     @property
     def signer(self) -> HasWebhookSecret:

@@ -57,6 +57,25 @@ def _message(record: logging.LogRecord) -> str:
     return without_secret(one_line(record.getMessage()))
 
 
+# Lines about a bot or a slot begin with the id of its work; all others end with that of the caller.
+_OWN_ID = re.compile(r"(\[(?:Bot|Pool)\] \[corr=)([^\s\]]+)\]")
+_LIKE_AN_ID = re.compile(r"corr(?==)", re.IGNORECASE)
+
+
+def _with_correlation_id(record: logging.LogRecord, message: str) -> str:
+    """Exactly one id, and never one from outside: the rest of a line may quote anything."""
+    known = current_correlation_id()
+    own = _OWN_ID.match(message) if record.name.startswith(("bots", "slots")) else None
+    if own:
+        shown = known if known and own[2] == "none" else own[2]
+        return f"{own[1]}{shown}]{_unlike_an_id(message[own.end() :])}"
+    return _unlike_an_id(message) + (f" [corr={known}]" if known else "")
+
+
+def _unlike_an_id(text: str) -> str:
+    return _LIKE_AN_ID.sub(r"\g<0>\\", text)
+
+
 class WithoutTraceback(logging.Filter):
     """Drops the traceback of a refused request: the place in our code explains nothing, and any
     caller could fill the log with it."""
@@ -68,16 +87,24 @@ class WithoutTraceback(logging.Filter):
         return True
 
 
+class RefusalsAsWarnings(logging.Filter):
+    """Django logs a suspicious request, such as a filter that the admin does not offer, as an
+    error. It was refused: nothing is broken, and any viewer could raise an alarm with it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith("django.security.") and record.levelno == logging.ERROR:
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_time(record)} {record.levelname:<7} {_message(record)}"
-        correlation_id = current_correlation_id()
-        if correlation_id and "[corr=" not in line:
-            line += f" [corr={correlation_id}]"
+        message = _with_correlation_id(record, _message(record))
+        line = f"{_time(record)} {record.levelname:<7} {message}"
         if record.exc_info:
             # Indented: the text of an error may come from outside.
             for each in without_secret(self.formatException(record.exc_info)).splitlines():
-                line += f"\n    {one_line(each)}"
+                line += f"\n    {_unlike_an_id(one_line(each))}"
         return line
 
 

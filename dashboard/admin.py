@@ -11,7 +11,9 @@ from api.webhooks.signatures import secret_of
 from bots.models import ApiKey, Client, RequestName, Webhook, WebhookDelivery, WebhookEndpoint
 from core.admin import ReadOnlyAdmin
 from core.administration.filters import by_time
+from core.permissions import ADMINISTER
 from dashboard.audit import record_action
+from dashboard.clients.addresses import webhook_address
 from dashboard.models import LoginFailure, OperatorAction, PoolSample
 from dashboard.notifications.records import Message, NotificationChannel
 
@@ -109,15 +111,41 @@ class RequestNameAdmin(ReadOnlyAdmin):
     ordering = ["-pk"]
 
 
+@admin.display(description="address")
+def _whole_address(row: Webhook | WebhookEndpoint) -> str:
+    return webhook_address(row.url, may_administer=True)
+
+
+@admin.display(description="address")
+def _host_only(row: Webhook | WebhookEndpoint) -> str:
+    return webhook_address(row.url, may_administer=False)
+
+
+class WithAddress(ReadOnlyAdmin):
+    """Shows `url` as the dashboard does."""
+
+    exclude = ["url"]
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        shown = super().get_list_display(request)
+        return [self._address(request) if name == "url" else name for name in shown]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return [self._address(request)]
+
+    def _address(self, request: HttpRequest) -> Any:
+        return _whole_address if request.user.has_perm(ADMINISTER) else _host_only
+
+
 @admin.register(Webhook)
-class WebhookAdmin(ReadOnlyAdmin):
+class WebhookAdmin(WithAddress):
     list_display = ["bot_id", "url", "is_open"]
     search_fields = ["=bot__id"]
     ordering = ["-pk"]
 
 
 @admin.register(WebhookEndpoint)
-class WebhookEndpointAdmin(ReadOnlyAdmin):
+class WebhookEndpointAdmin(WithAddress):
     list_display = ["url", "api_key", "is_named", "failing_since", "disabled_at"]
     list_filter = [("disabled_at", by_time(set_as="Disabled", empty_as="Enabled"))]
     list_select_related = ["api_key"]

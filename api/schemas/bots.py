@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from api.schemas.bodies import CANNOT_BE_STORED
+from api.schemas.words import explained
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
 from bots.meetings import EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
@@ -31,6 +32,11 @@ MILLISECOND = timedelta(milliseconds=1)
 LONGEST_QUEUE_TIMEOUT = settings.MAX_QUEUE_TIMEOUT // MILLISECOND
 USUAL_QUEUE_TIMEOUT = settings.DEFAULT_QUEUE_TIMEOUT // MILLISECOND
 LONGEST_REASON = 1000
+# At least one character that is seen: no space, control character, direction, joiner or filler.
+VISIBLE = (
+    r"[^\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0]"
+)
 
 
 # Plain models: ninja.Schema would look up each field like a variable in a Django template.
@@ -78,7 +84,9 @@ class NewBot(Incoming):
         + "; ".join(f"{platform.value}: {form}" for platform, form in EXAMPLES.items()),
         json_schema_extra={"format": "meeting-url"},
     )
-    bot_display_name: Annotated[str, Field(min_length=1, max_length=255)] = "Meeting Bot"
+    bot_display_name: Annotated[
+        str, Field(min_length=1, max_length=255, pattern=explained(VISIBLE, "Must not be blank."))
+    ] = "Meeting Bot"
     platform: Platform | None = Field(None, description="Derived from meetingUrl if omitted.")
     priority: Priority = Field(100, description="Lower goes first.")
     queue_timeout_ms: QueueTimeout | None = Field(

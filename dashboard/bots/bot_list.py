@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
+from bots.meetings import masked_address
 from bots.models import Bot
 from bots.status import TERMINAL, WAITING, BotStatus
 from core.permissions import VIEW
@@ -72,4 +73,6 @@ def _estimates(statuses: set[str]) -> float | None:
 
 def _cells(matching: QuerySet[Bot]) -> Iterator[tuple[Any, ...]]:
     rows = matching.order_by("-pk").values_list(*COLUMNS)[:MOST_EXPORTED]
-    return rows.iterator(chunk_size=2_000)
+    address = COLUMNS.index("meeting_url")
+    for row in rows.iterator(chunk_size=2_000):
+        yield (*row[:address], masked_address(row[address]), *row[address + 1 :])

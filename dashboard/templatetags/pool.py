@@ -3,14 +3,15 @@
 import re
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 from django import template
 from django.http import QueryDict
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from bots.meetings import masked_address
 from core.administration.badges import badge
+from dashboard.clients.addresses import webhook_address
 from dashboard.overview.cells import LETTERS
 from pool.waiting.words import name_of
 from slots.models import Slot
@@ -20,13 +21,8 @@ register = template.Library()
 
 register.filter("badge", badge)
 register.filter("by", name_of)
-
-
-@register.filter
-def host_of(address: str) -> str:
-    """The path of a webhook's address can be a secret."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.hostname}"
+register.filter("webhook_address", webhook_address)
+register.filter("meeting_address", masked_address)
 
 
 @register.filter

@@ -99,7 +99,10 @@ def test_a_second_bot_for_the_same_meeting_is_allowed(client_api):
         ("meetingUrl", ""),
         ("meetingUrl", "https://example.com/meeting"),
         ("meetingUrl", "https://meet.google.com/" + "a" * 2000),
+        ("meetingUrl", "https://meet.google.com/abc-defg-hij?x=\u202egpj"),
         ("botDisplayName", ""),
+        ("botDisplayName", "   "),
+        ("botDisplayName", "\u200b\u3164\t"),
         ("botDisplayName", "x" * 256),
         ("platform", "webex"),
         ("platform", "zoom"),
@@ -145,7 +148,7 @@ def test_the_largest_accepted_bot_fits_into_an_environment_variable(client_api, 
     letters = room // (len(json.dumps(letter, ensure_ascii=False).encode()) - 2)
     body = {
         "meetingUrl": meeting,
-        "botDisplayName": "\x01" * 255,
+        "botDisplayName": "x" + "\x01" * 254,
         "config": {"x": letter * letters},
     }
     assert ask(client_api, body, **{"X-Correlation-Id": "c" * 64}).status_code == 201

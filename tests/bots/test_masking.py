@@ -1,16 +1,37 @@
 """Secrets in a bot's configuration are hidden where people see it."""
 
+import json
+import time
+
 import pytest
 
-from bots.masking import MASK, masked, masked_text
+from bots.masking import MASK, host_of, masked, masked_line, masked_text, secret_values
 
 SECRETS = [
     "password", "passwd", "pwd", "zoomPwd", "PWD", "passcode", "passphrase", "bearer",
     "jwt", "joinJwt", "access_key", "accessKey", "AWS_ACCESS_KEY_ID", "encryptionKey", "key", "otp",
     "otpCode", "session", "sessionId", "session_cookie", "apiKey", "api-key", "client_secret",
     "authorization", "pin", "hostPin", "credentials", "private_key", "signature", "sig", "psk",
+    # Short and joined names.
+    "pass", "smtp_pass", "dbPass", "dbpass", "DBPASS", "pw", "userpw", "totp", "userpwd", "dbpwd",
+    "meetingpin", "pincode", "pin_number", "passkey1", "key_v2", "keys", "encryptionKeyBase64",
+    "streamkey", "sshkeys", "keyPem", "keystore", "pass-word", "pass_phrase", "pass code",
+    "mfa_code", "mfa", "2fa", "onetimecode", "one_time_code", "accessCode", "joincode", "zak",
+    "tk", "sid", "accountSid", "hmac", "hmacSha256", "seed", "seedPhrase", "mnemonic", "creds",
+    "csrf", "salt", "TOKENid", "oauth2", "x-auth-token", "maxTokenSecret", "ｐａｓｓｗｏｒｄ",
+    "pass\u200bword", "authority_token", "passthroughToken",
 ]  # fmt: skip
-PLAIN = ["language", "footprint", "keywords", "keyTerms", "spinner", "opinion", "title", "signal"]
+PLAIN = [
+    "language", "footprint", "keywords", "keyTerms", "spinner", "opinion", "title", "signal",
+    "displayName", "recordingMode", "timeout", "joinTimeoutMs", "sessionTimeout",
+    "tokenTtlSeconds", "authEnabled", "passenger", "keyboard", "keyboardLayout", "design",
+    "compass", "sidebar", "monkey", "hotkeys", "turkey", "hockey", "bypass", "passThrough",
+    "pass_rate", "lowPassFilter", "passive", "passport", "includeKeyPoints", "keyPhrases",
+    "spin", "pinned", "unpin", "ssid", "inside", "side", "president", "author", "coAuthors",
+    "secretary", "tokenizer", "maxTokens", "max_output_tokens", "tokenCount", "languageCode",
+    "countryCode", "statusCode", "codec", "seeded", "assignee", "resign", "tasks", "width", "url",
+    "webhook", "platform", "priority", "upward", "desktop", "laptop", "sacred", "basalt", "2",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -23,26 +44,224 @@ def test_what_is_no_secret_is_shown(name):
     assert masked({name: "value"}) == {name: "value"}
 
 
+TEXTS = [
+    "https://example.com/in?token=hunter2",
+    "https://example.com/in?a=b&access_token=hunter2&c=d",
+    "https://zoom.us/j/1?pwd=hunter2#x",
+    "https://example.com/#id_token=hunter2",
+    "https://example.com/?pass=hunter2",
+    "https://zoom.us/j/1?zak=hunter2",
+    "https://example.com/?%74oken=hunter2",
+    "https://example.com/?%2574oken=hunter2",
+    "https://example.com/?next=https%3A%2F%2Fx.example%2F%3Ftoken%3Dhunter2",
+    "https://example.com/?password=a;hunter2",
+    "https://teams.live.com/meet/931?p=hunter2hunter2",
+    # A user and a password in an address.
+    "wss://user:hunter2@example.com/",
+    "https://hunter2@example.com/",
+    "admin:hunter2@db.example.com",
+    "connect to admin:hunter2@db.example.com:5432/app",
+    "postgres://u:p@hunter2@host/db",
+    "postgres://u:p/hunter2@host/db",
+    "postgres://u:12/hunter2@host/db",
+    "https://u:p?hunter2#@host/db",
+    # Headers.
+    "Authorization: Bearer hunter2",
+    "bearer hunter2",
+    "Authorization: Token hunter2",
+    "Token hunter2",
+    "Basic dXNlcjpodW50ZXIy",
+    "curl -u admin:hunter2 https://example.com",
+    "X-Api-Key: hunter2",
+    "Cookie: a=b; c=hunter2",
+    # Names and values in a text.
+    "DB_PASSWORD=hunter2",
+    "env:DB_PASSWORD=hunter2",
+    "a=1;password=hunter2",
+    "Server=db;Pwd=x,hunter2;Port=1",
+    "password: hunter2",
+    "pass code: hunter2",
+    "one-time code: hunter2",
+    "--password hunter2",
+    "--password 'my hunter2'",
+    "run --db-password=hunter2 --fast",
+    "password => hunter2",
+    'password="a \\"hunter2"',
+    "<password>hunter2</password>",
+    '<add password="hunter2" />',
+    # JSON in a text.
+    '{"password": "hunter2"}',
+    '{"password": {"deep": ["hunter2"]}}',
+    ' [{"name": "password", "value": "hunter2"}] ',
+    '{"inner": "{\\"password\\": [\\"hunter2\\"]}"}',
+    '{"password": "hunter2", broken',
+    "{'password': 'hunter2'}",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_secret_inside_a_text_is_hidden(text):
+    for shown in (masked_text({"target": text}), masked_text([text]), masked_line(text)):
+        assert "hunter2" not in shown
+        assert "dXNlcjpodW50ZXIy" not in shown
+        assert MASK in shown
+
+
+# Put together here, so that no scanner takes them for real ones.
+KEYS = [
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJodW50ZXIyIn0.c2lnbmF0dXJl",
+    "/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJodW50ZXIyIn0.c2lnbmF0dXJl",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEc2lnbmF0dXJl\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\\nc2lnbmF0dXJl",
+    "https://hooks.slack.com/services/T0/B0/" + "c2lnbmF0dXJl",
+    "https://discord.com/api/webhooks/123/" + "c2lnbmF0dXJl",
+    "ghp" + "_c2lnbmF0dXJlc2lnbmF0dXJl0123456789ab",
+    "github" + "_pat_c2lnbmF0dXJl_0123456789",
+    "sk" + "-proj-c2lnbmF0dXJl0123456789",
+    "sk" + "_live_c2lnbmF0dXJl0123456789",
+    "xox" + "b-1234567890-c2lnbmF0dXJl",
+    "glpat" + "-c2lnbmF0dXJl01234567",
+    "bp" + "_c2lnbmF0dXJlc2lnbmF0dXJl",
+    "whsec" + "_c2lnbmF0dXJl+/8=",
+    "17|" + "c2lnbmF0dXJl" * 4,
+    "b12.s3.e4.c2lnbmF0dXJl",
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_secret_is_hidden_by_its_form(key):
+    for shown in (masked_text({"target": f"see {key}"}), masked_text([key]), masked_line(key)):
+        assert "c2lnbmF0dXJl" not in shown
+        assert MASK in shown
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "https://example.com/in?token=hunter2",
-        "https://example.com/in?a=b&access_token=hunter2&c=d",
-        "https://zoom.us/j/1?pwd=hunter2#x",
-        "https://example.com/#id_token=hunter2",
-        "wss://user:hunter2@example.com/",
-        "Authorization: Bearer hunter2",
-        "bearer hunter2",
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJodW50ZXIyIn0.c2lnbmF0dXJl",
+        "de-DE",
+        "speaker_view",
+        "2026-11-16T09:30:59Z",
+        "https://example.com/hook?language=en&page=2#top",
+        "https://example.com:8443/@user/path",
+        "https://teams.microsoft.com/l/meetup-join/19:meeting_x@thread.v2/0",
+        "mailto:bob@example.com",
+        "bob@example.com",
+        "Basic recording",
+        "Key points: decisions, tasks",
+        "The compass: north",
+        "language: en, mode=fast",
+        "--language en --retries 3",
+        "sk-SK",
+        "task-manager-with-long-name",
+        "A design for passengers with a keyboard",
+        "sha256:4bf5122f344554c5",
+        "cookie banner",
+        '{"language": "en", "keyTerms": ["a"]}',
+        "{not json",
+        "<b>bold</b>",
+        "",
     ],
 )
-def test_a_secret_inside_a_text_is_hidden(text):
-    shown = masked_text({"target": text})
-    assert "hunter2" not in shown
-    assert "c2lnbmF0dXJl" not in shown
-    assert MASK in shown
+def test_a_harmless_text_is_shown(text):
+    assert masked({"note": text}) == {"note": text}
+    assert masked([text]) == [text]
+    assert masked_line(text) == text
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"name": "password", "value": "hunter2"},
+        {"key": "DB_PASSWORD", "value": {"deep": "hunter2"}},
+        {"field": "token", "content": "hunter2"},
+        {"headers": [["Authorization", "hunter2"]]},
+        {"args": ["--language", "en", "--password", "hunter2"]},
+        {"env": ["A=1", "DB_PASSWORD=hunter2"]},
+        {"https://u:hunter2@example.com": 1},
+    ],
+)
+def test_a_value_is_hidden_by_the_name_beside_it(config):
+    assert "hunter2" not in masked_text(config)
+
+
+def test_a_user_and_password_in_base64_may_be_letters_only():
+    assert masked("Basic dXNlcjpodWxsbWFu") == f"Basic {MASK}"
+
+
+def test_harmless_pairs_are_shown():
+    config = {
+        "fields": [{"name": "language", "value": "en"}],
+        "args": ["--language", "en"],
+        "headers": [["Accept", "text/html"]],
+        "features": ["chat", "captions", "session"],
+    }
+    assert masked(config) == config
+
+
+def test_values_hidden_because_of_the_name_beside_them_are_known_secrets():
+    config = {
+        "env": [{"name": "password", "value": "one"}],
+        "args": ["--token", "two"],
+        "text": '{"pin": 3333}',
+    }
+    assert sorted(secret_values(config)) == ["3333", "one", "two"]
 
 
 def test_the_rest_of_an_address_is_shown():
     address = "https://example.com/in?a=b&token=x&language=en"
     assert masked(address) == f"https://example.com/in?a=b&token={MASK}&language=en"
+
+
+def test_the_rest_of_a_text_is_shown():
+    text = "run --password x --language en, user=bob password='a b' mode=fast"
+    shown = f"run --password {MASK} --language en, user=bob password={MASK} mode=fast"
+    assert masked(text) == shown
+
+
+def test_json_in_a_text_stays_json():
+    shown = masked('{"password": "x", "language": "en"}')
+    assert json.loads(shown) == {"password": MASK, "language": "en"}
+
+
+def test_what_is_nested_too_deeply_to_look_into_is_hidden():
+    deep = "[" * 500 + '"hunter2"' + "]" * 500
+    assert "hunter2" not in masked_text({"x": '{"password": ' + deep + "}"})
+    for levels in (900, 20_000):
+        assert masked_text({"x": "[" * levels + "]" * levels})
+
+
+PARTS = [
+    "?", "a=", "eyJ", "eyJ-", "/eyJ-", '\\"', "bearer ", "1|", "://", "://a:", "&a;", "%25",
+    "?a=%25",
+    "password=", "password:", "--password ", "sk-", "sk-a-", "<a ", "<a>", "a:b@", "a:", "basic ",
+    "-----BEGIN PRIVATE KEY-----", "https://hook/", "/hook/", "[", '{"a":', '"', "'", "pass code ",
+    "-u a:", "b1.s1.e1", "authorization:", "cookie = ", "key ", "Pass", "pass_", "token ", "#", "@",
+    "?p=", "a.", "-", "_", " ", "\n", "\\", "max token ", "low pass ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_configuration_takes_long(part):
+    text = part * (64 * 1024 // len(part))
+    began = time.process_time()
+    masked({"x": text, text: 1})
+    assert time.process_time() - began < 2
+
+
+def test_a_configuration_of_many_names_does_not_take_long():
+    began = time.process_time()
+    masked({f"name{number}": "x" for number in range(6_000)})
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("https://hooks.example.com/services/T0/S3CRET?token=x", "https://hooks.example.com"),
+        ("https://user:S3CRET@hooks.example.com:8443/", "https://hooks.example.com"),
+        ("https://[S3CRET", MASK),
+        ("S3CRET", MASK),
+    ],
+)
+def test_only_the_host_of_an_address_is_left(address, host):
+    assert host_of(address) == host

@@ -1,7 +1,14 @@
 import pytest
 
-from bots.meetings import WrongAddress, platform_of
+from bots.masking import MASK
+from bots.meetings import WrongAddress, masked_address, platform_of, without_hidden_end
 from bots.status import Platform
+
+# Directions, joiners, spaces, separators, fillers, tags, what is not assigned.
+UNSEEN = (
+    "\u202e\u202a\u2066\u2069\u200e\u061c\u200b\u200d\u2060\ufeff\xad\x85\xa0\u3000\u2028\u3164"
+)
+UNSEEN += "\u115f\u2800\ufe0f\u034f\U000e0041\U000e0100\ue000\x7f\t"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +57,7 @@ def test_the_platform_follows_from_the_address(address, platform):
         "https://zoom.us\\j\\1",
         "https://zoom.us:99999/j/1",
         "https://[zoom.us/j/1",
+        *(f"https://zoom.us/j/1{unseen}2" for unseen in UNSEEN),
         "https://zoom.us/j/" + "1" * 2000,
         "https://zoom.us/j/" + "я" * 1000,
     ],
@@ -66,3 +74,40 @@ def test_a_company_may_host_meetings_on_its_own_domain():
 def test_an_address_of_a_different_platform_is_refused():
     with pytest.raises(WrongAddress, match="This is a zoom address, not a teams address"):
         platform_of("https://zoom.us/j/1", given=Platform.TEAMS)
+
+
+@pytest.mark.parametrize("unseen", UNSEEN)
+def test_an_invisible_character_is_refused_wherever_the_meeting_is(unseen):
+    with pytest.raises(WrongAddress, match="invisible"):
+        platform_of(f"https://meet.company.example/j/1?x={unseen}", given=Platform.ZOOM)
+
+
+@pytest.mark.parametrize(
+    "address", ["https://meet.company.example/j/Jürgen", "https://bücher.example/会议"]
+)
+def test_letters_of_all_languages_are_allowed(address):
+    assert platform_of(address, given=Platform.ZOOM) == "zoom"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://zoom.us/j/1?pwd=s3cret", "https://zoom.us/j/1?pwd=M"),
+        (
+            "https://zoom.us/j/1?pwd=s3;cret&tk=s3cret#success",
+            "https://zoom.us/j/1?pwd=M&tk=M#success",
+        ),
+        ("https://zoom.us/j/1?s3cret", "https://zoom.us/j/1?M"),
+        ("https://zoom.us/j/1;pwd=s3cret", "https://zoom.us/j/1;pwd=M"),
+        ("https://zoom.us/j/1#pwd=s3cret", "https://zoom.us/j/1#pwd=M"),
+        ("https://teams.live.com/meet/93?p=s3cret", "https://teams.live.com/meet/93?p=M"),
+        (
+            "https://teams.microsoft.com/_#/l/meetup-join/19:meeting_x@thread.v2/0?context=s3cret",
+            "https://teams.microsoft.com/_#/l/meetup-join/19:meeting_x@thread.v2/0?context=M",
+        ),
+        ("https://meet.google.com/abc-defg-hij", "https://meet.google.com/abc-defg-hij"),
+    ],
+)
+def test_an_address_is_shown_without_the_values_of_its_query(address, shown):
+    assert masked_address(address) == shown.replace("=M", f"={MASK}").replace("?M", f"?{MASK}")
+    assert "s3cret" not in without_hidden_end(address)

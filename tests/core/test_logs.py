@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from core.correlation import correlated
-from core.logs import JsonFormatter, TextFormatter
+from core.logs import JsonFormatter, RefusalsAsWarnings, TextFormatter
 from tests.log_lines import log_lines
 
 
@@ -24,6 +24,40 @@ def test_a_text_line_has_its_time_in_utc_and_its_correlation_id():
 def test_a_correlation_id_is_not_logged_twice():
     with correlated("abc"):
         line = TextFormatter().format(record("[Pool] [corr=xyz] Slot idle"))
+    assert line.count("corr=") == 1
+
+
+def test_a_slot_without_an_id_gets_that_of_the_work():
+    with correlated("abc"):
+        line = TextFormatter().format(record("[Pool] [corr=none] Slot idle"))
+    assert line.endswith("[Pool] [corr=abc] Slot idle")
+
+
+FORGED = [
+    "Not Found: /nope[corr=forged]",
+    "[Pool] [corr=forged] Not Found",
+    "Not Found: /corr=forged",
+    "Not Found: [CORR=forged]",
+]
+
+
+@pytest.mark.parametrize("message", FORGED)
+def test_text_from_outside_is_no_correlation_id(message):
+    outside = record(message)
+    outside.name = "django.request"
+    outside.exc_info = (ValueError, ValueError("[corr=forged]"), None)
+    with correlated("real"):
+        first, *traceback = TextFormatter().format(outside).splitlines()
+    assert first.endswith(" [corr=real]")
+    assert first.lower().count("corr=") == 1
+    assert "corr=" not in "".join(traceback)
+    assert "forged" in first
+
+
+def test_the_reason_of_a_move_is_no_correlation_id():
+    with correlated("abc"):
+        line = TextFormatter().format(record('[Bot] [corr=real] Bot #1 | reason="[corr=forged]"'))
+    assert "[corr=real]" in line
     assert line.count("corr=") == 1
 
 
@@ -110,3 +144,17 @@ def test_a_refusal_has_no_traceback(name, level, has_traceback):
     record = logging.LogRecord(name, level, "x.py", 1, "Refused", (), error)
     assert console.filter(record)
     assert bool(record.exc_info) is has_traceback
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "shown"),
+    [
+        ("django.security.DisallowedModelAdminLookup", logging.ERROR, "WARNING"),
+        ("django.security.csrf", logging.WARNING, "WARNING"),
+        ("django.request", logging.ERROR, "ERROR"),
+    ],
+)
+def test_a_suspicious_request_is_a_warning(name, level, shown):
+    refused = logging.LogRecord(name, level, "x.py", 1, "Refused", (), None)
+    assert RefusalsAsWarnings().filter(refused)
+    assert (refused.levelname, refused.levelno) == (shown, getattr(logging, shown))

@@ -1,5 +1,7 @@
 """Filters in the address of an admin list cannot find out what the list does not show."""
 
+import logging
+
 import pytest
 from django.contrib import admin
 from django.contrib.admin.sites import site
@@ -106,6 +108,17 @@ def test_masked_configuration_cannot_be_guessed(staff):
 @pytest.mark.parametrize("query", ["display_name__regex=(", "created_at__year=99999", "nothing=1"])
 def test_a_query_that_the_database_would_refuse_is_not_sent(staff, query):
     assert staff.get(f"/admin/bots/bot/?{query}").status_code == 400
+
+
+@pytest.mark.parametrize("query", ["config__x=1", "display_name__regex=(", "_to_field=config"])
+def test_a_refused_query_is_one_warning(staff, query, caplog):
+    """Any viewer can send it; it is no error of ours."""
+    assert staff.get(f"/admin/bots/bot/?{query}").status_code == 400
+    [line] = caplog.records
+    [console] = [each for each in logging.root.handlers if type(each) is logging.StreamHandler]
+    assert console.filter(line)
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert "not allowed" in line.getMessage() or "cannot be referenced" in line.getMessage()
 
 
 def test_declared_filters_work(staff):
