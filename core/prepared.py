@@ -16,6 +16,8 @@ from django.db.models.expressions import DatabaseDefault, Expression
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.transaction import TransactionManagementError
 
+from core.sql import counted
+
 M = TypeVar("M", bound=models.Model)
 
 
@@ -224,7 +226,7 @@ class Prepared(Generic[M]):
     @cached_property
     def _count(self) -> Compiled:
         sql, params = _sql_of(self._queryset.order_by().values("pk"))
-        return f"SELECT count(*) FROM ({sql}) AS counted", params  # noqa: S608 (the ORM's)
+        return counted(sql), params
 
     def _instance(self, values: list[Any]) -> M:
         for position, convert in self._converters:  # JSON arrives as text

@@ -97,6 +97,11 @@ def server_version() -> int:
     return int(row[0])
 
 
+def counted(sql: str) -> str:
+    """The statement that counts the rows of this one."""
+    return f"SELECT count(*) FROM ({sql}) AS counted"  # noqa: S608 (the caller's own)
+
+
 def write_obstacle(tables: Sequence[str]) -> str:
     """Why rows of these tables could not be read and written: "read_only", "privileges" or ""."""
     # Several rights in one call would ask for any of them.

@@ -33,7 +33,7 @@ _OBSTACLES = {
     "read_only": "PostgreSQL is read-only: a standby, or default_transaction_read_only is on",
     "privileges": (
         "PostgreSQL answers, but Botpool's role may not read or may not write some of its tables; "
-        "grant it SELECT, INSERT, UPDATE and DELETE on all of them"
+        "grant it SELECT, INSERT, UPDATE, DELETE on all of them"
     ),
     "disk": "PostgreSQL's disk is full",
 }

@@ -55,6 +55,10 @@ class Framing:
         self.wants_continue = head.wants_continue
 
     @property
+    def path(self) -> bytes:
+        return self._head.path if self._head else b""
+
+    @property
     def body_length(self) -> int:
         return len(self._body.content)
 

@@ -29,6 +29,12 @@ class Head:
         return [value.strip(b" \t").lower() for key, _, value in fields if key.lower() == name]
 
     @property
+    def path(self) -> bytes:
+        """Empty if the request line has none."""
+        _, _, target = self._request_line.partition(b" ")
+        return target.partition(b" ")[0].partition(b"?")[0]
+
+    @property
     def wants_continue(self) -> bool:
         """Whether the client waits before it sends the body."""
         return self._version != b"HTTP/1.0" and self._values(b"expect") == [b"100-continue"]

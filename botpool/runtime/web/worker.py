@@ -8,7 +8,7 @@ import logging
 import selectors
 import time
 import uuid
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -26,6 +26,9 @@ REQUEST_SECONDS = environment.number("WEB_REQUEST_SECONDS", 20, low=1, high=600)
 FAREWELL_SECONDS = 2.0
 # One that is being answered, and one that waits.
 REQUESTS_A_THREAD = 2
+BUSY_SECONDS = 1.0
+# Says that the process is alive, also while all of its threads wait for a database that hangs.
+PROBE = b"/healthz"
 # Of requests and answers under way; a process has several times as much.
 MOST_BYTES_HELD = 64_000_000
 
@@ -39,6 +42,8 @@ class PatientWorker(ThreadWorker):
         self.working = 0
         self.held = 0  # bytes of those that wait
         self.next_check = 0.0
+        self.free_at = 0.0  # when a thread was last free
+        self.for_probes = ThreadPoolExecutor(max_workers=1)
 
     # --- The loop ----------------------------------------------------------------------------
 
@@ -46,8 +51,7 @@ class PatientWorker(ThreadWorker):
         wakes = self.method_queue.fileno()
         self.poller.register(wakes, selectors.EVENT_READ, self.method_queue.run_callbacks)
         while self.alive and self.is_parent_alive():
-            # While requests wait for a thread here, new clients are left to the other processes.
-            self.set_accept_enabled(self.working < self.cfg.threads * REQUESTS_A_THREAD)
+            self.set_accept_enabled(self._accepts())
             self._turn()
         self.set_accept_enabled(False)
         deadline = time.monotonic() + self.cfg.graceful_timeout
@@ -55,8 +59,17 @@ class PatientWorker(ThreadWorker):
         while (self.working or self.waiting) and time.monotonic() < deadline:
             self._turn()
         self.tpool.shutdown(wait=False)
+        self.for_probes.shutdown(wait=False)
         for listener in self.sockets:
             listener.close()
+
+    def _accepts(self) -> bool:
+        """While requests wait for a thread here, new clients are left to the other processes. But
+        not for long: those may be as busy, and one of the clients may be a probe."""
+        now = time.monotonic()
+        if self.working < self.cfg.threads * REQUESTS_A_THREAD:
+            self.free_at = now
+        return now == self.free_at or now > self.free_at + BUSY_SECONDS
 
     def _turn(self) -> None:
         self.notify()
@@ -114,7 +127,8 @@ class PatientWorker(ThreadWorker):
             return
         self._stop_waiting(connection)
         self.working += 1
-        future = self.tpool.submit(self.handle, connection)
+        threads = self.for_probes if connection.framing.path == PROBE else self.tpool
+        future = threads.submit(self.handle, connection)
         future.add_done_callback(partial(self.method_queue.defer, self._finish, connection))
 
     # --- Answering, in a thread --------------------------------------------------------------

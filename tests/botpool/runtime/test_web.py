@@ -1,5 +1,6 @@
 """How much of unfinished requests is kept, how one is refused, and the configuration."""
 
+import gc
 import io
 import logging
 import os
@@ -17,7 +18,7 @@ import psutil
 import pytest
 from gunicorn.config import Config
 
-from botpool.runtime.web.configuration import worker_class
+from botpool.runtime.web.configuration import post_worker_init, worker_class
 from botpool.runtime.web.connection import Connection
 from botpool.runtime.web.worker import PatientWorker, logger
 from core.logs import TextFormatter
@@ -134,7 +135,7 @@ WAITING_APPLICATION = """
 import os, pathlib, time
 
 def application(environ, start_response):
-    while not pathlib.Path("go").exists():
+    while environ["PATH_INFO"] != "/healthz" and not pathlib.Path("go").exists():
         time.sleep(0.01)
     body = str(os.getpid()).encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
@@ -142,9 +143,16 @@ def application(environ, start_response):
 """
 
 
+ALWAYS_TO_OTHERS = """
+from botpool.runtime.web import worker
+
+worker.BUSY_SECONDS = 600
+"""
+
+
 @pytest.mark.slow
 def test_a_process_leaves_clients_to_the_others_while_requests_wait_in_it(tmp_path):
-    (tmp_path / "waiting.py").write_text(WAITING_APPLICATION)
+    (tmp_path / "waiting.py").write_text(ALWAYS_TO_OTHERS + WAITING_APPLICATION)
     with _web_server(tmp_path, "waiting:application") as (port, (first, second)):
         second.suspend()  # so the first one can take them all
         with ExitStack() as clients:
@@ -159,6 +167,32 @@ def test_a_process_leaves_clients_to_the_others_while_requests_wait_in_it(tmp_pa
             (tmp_path / "go").touch()
             answers = [client.makefile("rb").read() for client in sockets]
     assert {int(answer.split(b"\r\n")[-1]) for answer in answers} == {first.pid, second.pid}
+
+
+@pytest.mark.slow
+def test_a_probe_is_answered_while_all_threads_wait(tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING_APPLICATION)
+    with _web_server(tmp_path, "waiting:application") as (port, _), ExitStack() as clients:
+
+        def ask(path: bytes) -> socket.socket:
+            client = socket.create_connection(("127.0.0.1", port), timeout=60)
+            client.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path)
+            return clients.enter_context(client)
+
+        waiting = [ask(b"/") for _ in range(20)]
+        assert ask(b"/healthz").makefile("rb").read().startswith(b"HTTP/1.1 200")
+        (tmp_path / "go").touch()
+        for each in waiting:
+            assert each.makefile("rb").read().startswith(b"HTTP/1.1 200")
+
+
+def test_what_the_program_consists_of_is_set_aside_from_the_garbage_collector():
+    before = gc.get_freeze_count()
+    post_worker_init(None)
+    try:
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
 
 
 BREAKING_APPLICATION = """

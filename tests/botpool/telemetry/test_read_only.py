@@ -87,7 +87,7 @@ def test_a_role_without_the_right_to_write_is_not_ready(client):
 )
 def test_a_role_without_a_right_that_calls_need_is_not_ready(client, right):
     with role_without(right):
-        assert "grant it SELECT, INSERT, UPDATE and DELETE" in reason(client)
+        assert "grant it SELECT, INSERT, UPDATE, DELETE" in reason(client)
 
 
 def test_a_role_that_does_not_own_the_tables_is_ready(client):
