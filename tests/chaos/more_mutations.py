@@ -354,8 +354,8 @@ MORE = (
     one(
         "a busy web process leaves new clients to the others",
         "botpool/runtime/web/worker.py",
-        "self.set_accept_enabled(self.working < self.cfg.threads * REQUESTS_A_THREAD)",
-        "self.set_accept_enabled(True)",
+        "        return now == self.free_at or now > self.free_at + BUSY_SECONDS\n",
+        "        return True\n",
         "tests/botpool/runtime/test_web.py::"
         "test_a_process_leaves_clients_to_the_others_while_requests_wait_in_it",
     ),
@@ -424,5 +424,42 @@ MORE = (
         "    _give_up_without_results()\n",
         "",
         "tests/api/test_webhooks.py::test_a_delivery_whose_senders_all_died_is_given_up",
+    ),
+    one(
+        "the extensions of chunks count",
+        "botpool/runtime/web/bodies.py",
+        "        if self._overhead > LARGEST_OVERHEAD:\n",
+        "        if False:\n",
+        "tests/botpool/runtime/test_web_framing.py::"
+        "test_the_extensions_of_chunks_count_while_they_arrive",
+    ),
+    one(
+        "the liveness probe has a thread of its own",
+        "botpool/runtime/web/worker.py",
+        "self.for_probes if connection.framing.path == PROBE else self.tpool",
+        "self.tpool",
+        "tests/botpool/runtime/test_web.py::test_a_probe_is_answered_while_all_threads_wait",
+    ),
+    one(
+        "a busy web process accepts clients again",
+        "botpool/runtime/web/worker.py",
+        " or now > self.free_at + BUSY_SECONDS\n",
+        "\n",
+        "tests/botpool/runtime/test_web.py::test_a_probe_is_answered_while_all_threads_wait",
+    ),
+    one(
+        "a statement of a request has a limit",
+        "core/statement_limit.py",
+        "        if limit is None or timeout is not None:",
+        "        if True:",
+        "tests/core/test_statement_limit.py::test_a_statement_that_takes_too_long_is_cancelled",
+    ),
+    one(
+        "viewers see the host of a webhook only",
+        "dashboard/clients/addresses.py",
+        "    return address if may_administer else host_of(address)\n",
+        "    return address\n",
+        "tests/security/test_hidden_addresses.py::"
+        "test_the_admin_shows_the_host_to_viewers_and_all_to_administrators",
     ),
 )

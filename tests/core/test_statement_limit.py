@@ -69,10 +69,8 @@ def test_a_statement_that_takes_too_long_is_cancelled(limited):
 
 def test_a_server_that_does_not_answer_is_given_up(limited):
     with frozen(execute("SELECT pg_backend_pid()")):
-        began = time.monotonic()
         with pytest.raises(OperationalError, match=r"no answer to a statement within 0.2 s"):
             execute("SELECT 1")
-        assert time.monotonic() - began < 30
         connection.close_if_unusable_or_obsolete()
         assert execute("SELECT 1") == 1  # on a new connection
 
