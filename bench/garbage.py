@@ -33,7 +33,10 @@ def _send(port: str, key: str, over: threading.Event) -> int:
     with requests.Session() as session:
         while not over.wait(max(0.0, begin + sent * SENDERS / RATE - time.monotonic())):
             url = f"http://127.0.0.1:{port}/api/v1/bots"
-            answer = session.post(url, BODY, headers=headers, timeout=60)
+            try:
+                answer = session.post(url, BODY, headers=headers, timeout=60)
+            except requests.ConnectionError:
+                continue  # the web process was replaced, as after every 20,000 requests
             assert answer.status_code == 422, answer.status_code
             sent += 1
     return sent

@@ -462,4 +462,12 @@ MORE = (
         "tests/security/test_hidden_addresses.py::"
         "test_the_admin_shows_the_host_to_viewers_and_all_to_administrators",
     ),
+    one(
+        "a web process that ends answers the next request of a busy client",
+        "botpool/runtime/web/worker.py",
+        "        self._go_on_until(began + min(LAST_REQUESTS_SECONDS, self.cfg.graceful_timeout))\n",
+        "",
+        "tests/botpool/runtime/test_web.py::"
+        "test_the_next_request_on_an_open_connection_is_answered_while_the_process_ends",
+    ),
 )

@@ -27,6 +27,7 @@ FAREWELL_SECONDS = 2.0
 # One that is being answered, and one that waits.
 REQUESTS_A_THREAD = 2
 BUSY_SECONDS = 1.0
+LAST_REQUESTS_SECONDS = 1.0
 # Says that the process is alive, also while all of its threads wait for a database that hangs.
 PROBE = b"/healthz"
 # Of requests and answers under way; a process has several times as much.
@@ -54,14 +55,19 @@ class PatientWorker(ThreadWorker):
             self.set_accept_enabled(self._accepts())
             self._turn()
         self.set_accept_enabled(False)
-        deadline = time.monotonic() + self.cfg.graceful_timeout
+        began = time.monotonic()
+        # The next request of a busy client is answered, with the word that the connection closes.
+        self._go_on_until(began + min(LAST_REQUESTS_SECONDS, self.cfg.graceful_timeout))
         self._close_idle()
-        while (self.working or self.waiting) and time.monotonic() < deadline:
-            self._turn()
+        self._go_on_until(began + self.cfg.graceful_timeout)
         self.tpool.shutdown(wait=False)
         self.for_probes.shutdown(wait=False)
         for listener in self.sockets:
             listener.close()
+
+    def _go_on_until(self, deadline: float) -> None:
+        while (self.working or self.waiting) and time.monotonic() < deadline:
+            self._turn()
 
     def _accepts(self) -> bool:
         """While requests wait for a thread here, new clients are left to the other processes. But
@@ -73,7 +79,7 @@ class PatientWorker(ThreadWorker):
 
     def _turn(self) -> None:
         self.notify()
-        self.wait_for_and_dispatch_events(timeout=1.0)
+        self.wait_for_and_dispatch_events(timeout=1.0 if self.alive else 0.1)
         now = time.monotonic()
         if now >= self.next_check:
             self.next_check = now + 1.0

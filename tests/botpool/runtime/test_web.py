@@ -6,12 +6,14 @@ import logging
 import os
 import re
 import selectors
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import psutil
@@ -184,6 +186,33 @@ def test_a_probe_is_answered_while_all_threads_wait(tmp_path):
         (tmp_path / "go").touch()
         for each in waiting:
             assert each.makefile("rb").read().startswith(b"HTTP/1.1 200")
+
+
+ENDS_SLOWLY = """
+from botpool.runtime.web import worker
+
+worker.LAST_REQUESTS_SECONDS = 600
+"""
+
+
+@pytest.mark.slow
+def test_the_next_request_on_an_open_connection_is_answered_while_the_process_ends(tmp_path):
+    (tmp_path / "waiting.py").write_text(ENDS_SLOWLY + WAITING_APPLICATION)
+    (tmp_path / "go").touch()
+    with (
+        _web_server(tmp_path, "waiting:application") as (port, _),
+        closing(HTTPConnection("127.0.0.1", port, timeout=60)) as client,
+    ):
+        pid = int(_answer(client).read())
+        os.kill(pid, signal.SIGTERM)
+        time.sleep(0.5)
+        last = _answer(client)
+        assert (int(last.read()), last.headers["Connection"]) == (pid, "close")
+
+
+def _answer(client: HTTPConnection) -> HTTPResponse:
+    client.request("GET", "/")
+    return client.getresponse()
 
 
 def test_what_the_program_consists_of_is_set_aside_from_the_garbage_collector():
