@@ -465,8 +465,8 @@ MORE = (
     one(
         "a web process that ends answers the next request of a busy client",
         "botpool/runtime/web/worker.py",
-        "        self._go_on_until(began + min(LAST_REQUESTS_SECONDS, self.cfg.graceful_timeout))\n",
-        "",
+        "began + min(LAST_REQUESTS_SECONDS, self.cfg.graceful_timeout)",
+        "began",
         "tests/botpool/runtime/test_web.py::"
         "test_the_next_request_on_an_open_connection_is_answered_while_the_process_ends",
     ),
