@@ -38,25 +38,25 @@ def run() -> list[Row]:
         with _attacked(port):
             beside = _p99(port, key=key, seconds=SECONDS)
             with _garbage(port, key=key) as garbage:
-                first = _p99(port, key=key, seconds=SECONDS)
-                before = _memory(web)
-                worst = max(first, _p99(port, key=key, seconds=SECONDS))
-                after = _memory(web)
+                with _most_memory(web) as before:
+                    first = _p99(port, key=key, seconds=SECONDS)
+                with _most_memory(web) as after:
+                    second = _p99(port, key=key, seconds=SECONDS)
     slow = f"{ATTACKERS} clients that send a byte every 3 s"
     return [
         _row(f"GET /pool, p99 beside {slow}", beside, alone=alone, most=3),
         _row(
             f"GET /pool, p99 beside these and {garbage.rate:.0f} MB/s of garbage",
-            worst,
+            max(first, second),
             alone=alone,
         ),
         Row(
-            figure=f"memory of the web server after {garbage.sent} requests of 1 MB",
-            value=f"{after / 1e6:.0f} MB",
-            reference=f"half-way: {before / 1e6:.0f} MB",
-            ratio=after / before,
+            figure=f"most memory of the web server during {garbage.sent} requests of 1 MB",
+            value=f"second half: {after[0] / 1e6:.0f} MB",
+            reference=f"first half: {before[0] / 1e6:.0f} MB",
+            ratio=after[0] / before[0],
             aim="at most 1.2",
-            met=after <= 1.2 * before,
+            met=after[0] <= 1.2 * before[0],
         ),
     ]
 
@@ -94,8 +94,31 @@ def _garbage(port: int, *, key: str) -> Iterator[Garbage]:
     done.rate = done.sent / (time.monotonic() - begin)
 
 
+@contextmanager
+def _most_memory(web: psutil.Process) -> Iterator[list[int]]:
+    """A list of one number. At a single moment it would say little: it rises until the garbage
+    collector comes, and falls when a process is replaced."""
+    most, over = [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(1.0):
+            most[0] = max(most[0], _memory(web))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watcher.join()
+
+
 def _memory(web: psutil.Process) -> int:
-    return sum(each.memory_full_info().uss for each in [web, *web.children(recursive=True)])
+    held = 0
+    for each in [web, *web.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            held += each.memory_full_info().uss
+    return held
 
 
 def _p99(port: int, *, key: str, seconds: float) -> float:
