@@ -460,7 +460,7 @@ MORE = (
         "    return address if may_administer else host_of(address)\n",
         "    return address\n",
         "tests/security/test_hidden_addresses.py::"
-        "test_the_admin_shows_the_host_to_viewers_and_all_to_administrators",
+        "test_the_admin_shows_no_secret_to_those_who_may_not_administer",
     ),
     one(
         "a web process that ends answers the next request of a busy client",

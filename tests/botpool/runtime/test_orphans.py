@@ -63,7 +63,9 @@ def test_a_process_ends_with_its_supervisor_if_the_reaper_was_killed_first():
 def test_a_fork_ends_with_the_process_that_forked_it():
     sentinel, (worker,) = start(SENTINEL)
     sentinel.kill()
-    sentinel.communicate()
+    sentinel.wait()
+    assert sentinel.stdout is not None
+    sentinel.stdout.close()
 
     wait_until(lambda: has_ended(worker), what="the fork ended", timeout=20)
 
