@@ -19,8 +19,8 @@ DATA_DIR = env.data_dir()
 # --- Hosts and HTTPS -------------------------------------------------------------------------
 
 DEBUG = env.flag("DEBUG", False)
-# Reject placeholder secrets: a value with spaces is a hint or an example. A short one is what
-# somebody wants, on a test system at least: `manage.py doctor` reports it.
+# Reject placeholder secrets: a value with spaces is a hint or an example. A short one may be meant,
+# on a test system at least: `manage.py doctor` reports it.
 _RANDOM = "random characters without spaces, such as from `openssl rand -hex 32`"
 SECRET_KEY = env.secret("SECRET_KEY", valid=is_one_word, allowed=_RANDOM) or read_or_make(
     DATA_DIR / "secret_key"

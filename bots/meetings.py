@@ -66,11 +66,9 @@ def without_hidden_end(words: str) -> str:
     return re.sub(HIDDEN_END, "", words) if "/" in words else words
 
 
-# Besides the space and the backslash: blank, though Unicode calls them letters or marks.
-_UNSEEN = re.compile(
-    r"[ \\\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
-    r"\U000e0100-\U000e01ef]"
-)
+# Blank, though Unicode calls them letters or marks. For use in a class of a pattern.
+BLANK = r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+_UNSEEN = re.compile(rf"[ \\{BLANK}\U000e0100-\U000e01ef]")
 
 
 def _parts(address: str) -> SplitResult:

@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from api.schemas.bodies import CANNOT_BE_STORED
 from api.schemas.words import explained
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
-from bots.meetings import EXAMPLES, LONGEST_ADDRESS
+from bots.meetings import BLANK, EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
 from bots.status import BotStatus, FailureCause, Platform
 from pool.waiting.waiting_for import WaitingCode, WaitingFor
@@ -34,8 +34,8 @@ USUAL_QUEUE_TIMEOUT = settings.DEFAULT_QUEUE_TIMEOUT // MILLISECOND
 LONGEST_REASON = 1000
 # At least one character that is seen: no space, control character, direction, joiner or filler.
 VISIBLE = (
-    r"[^\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    r"\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0]"
+    r"[^\s\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    rf"{BLANK}]"
 )
 
 

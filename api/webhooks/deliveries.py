@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,9 +36,7 @@ AT_ONCE = 32
 AT_ONCE_TO_FAILING = AT_ONCE // 2
 PER_ENDPOINT = 4
 LONGEST_PASS = 20.0
-LAST_WAIT = (
-    15.0  # for what is in flight after that: longer than a call, if its host can be resolved
-)
+LAST_WAIT = 15.0  # seconds more for what is in flight then: longer than a call should take
 NOTE_AGAIN_AFTER = 0.25  # seconds until new events are noted while others are in flight
 CLAIM = timedelta(seconds=30)  # longer than a call takes; then it counts as lost
 
@@ -48,16 +46,16 @@ InFlight = dict[Future[Result], WebhookDelivery]
 def deliver_webhooks() -> int:
     """Run one pass, for a limited time; return how many deliveries were sent."""
     adopt_strays()
-    in_flight: InFlight = {}
     senders = ThreadPoolExecutor(max_workers=AT_ONCE)
     try:
-        return _deliver(in_flight, senders)
+        return _deliver(senders)
     finally:
         senders.shutdown(wait=False, cancel_futures=True)
 
 
-def _deliver(in_flight: InFlight, senders: ThreadPoolExecutor) -> int:
+def _deliver(senders: ThreadPoolExecutor) -> int:
     end, sent = time.monotonic() + LONGEST_PASS, 0
+    in_flight: InFlight = {}
     while True:
         if time.monotonic() < end:
             note_events()
@@ -212,20 +210,24 @@ def payload(delivery: WebhookDelivery) -> dict[str, Any]:
 def _record_finished(in_flight: InFlight) -> None:
     finished, _ = wait(in_flight, timeout=NOTE_AGAIN_AFTER, return_when=FIRST_COMPLETED)
     for future in finished:
-        delivery = in_flight.pop(future)
-        try:
-            _record(delivery, future.result())
-        except (OperationalError, InterfaceError):
-            raise  # the database is away
-        except Exception:
-            # It must not cost the others their results. This one is sent again.
-            logger.exception("[Webhooks] No result of event %s was stored", delivery.event_id)
+        _store(in_flight.pop(future), future.result)
 
 
 def _abandon(in_flight: InFlight) -> None:
-    """A host that cannot be resolved may take minutes; the calls' threads end by themselves."""
+    """Resolving a host may take minutes; the threads of these calls end by themselves."""
+    late = Result(False, "No answer in time: the host may not be resolvable")
     for delivery in in_flight.values():
-        _record(delivery, Result(False, "No answer in time: the host may not be resolvable"))
+        _store(delivery, lambda: late)
+
+
+def _store(delivery: WebhookDelivery, result: Callable[[], Result]) -> None:
+    """A result that cannot be had or stored must not cost the others theirs: it is sent again."""
+    try:
+        _record(delivery, result())
+    except (OperationalError, InterfaceError):
+        raise  # the database is away
+    except Exception:
+        logger.exception("[Webhooks] No result of event %s was stored", delivery.event_id)
 
 
 def _record(delivery: WebhookDelivery, result: Result) -> None:

@@ -407,8 +407,8 @@ MORE = (
     one(
         "a webhook's result that cannot be stored costs no other",
         "api/webhooks/deliveries.py",
-        "        except Exception:\n",
-        "        except ZeroDivisionError:\n",
+        "    except Exception:\n",
+        "    except ZeroDivisionError:\n",
         "tests/api/test_webhooks.py::test_a_result_that_cannot_be_stored_costs_no_other",
     ),
     one(
