@@ -90,6 +90,11 @@ class Connection:
         framing, self.framing = self.framing, Framing()
         return framing
 
+    def drop_request(self) -> None:
+        """What is here of it will not be completed."""
+        self.take_request()
+        self.received.clear()
+
     def shut(self) -> bool:
         """Tell the client that no more will come. It may still be sending."""
         try:

@@ -9,6 +9,7 @@ import selectors
 import time
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -32,6 +33,9 @@ LAST_REQUESTS_SECONDS = 1.0
 PROBE = b"/healthz"
 # Of requests and answers under way; a process has several times as much.
 MOST_BYTES_HELD = 64_000_000
+TOO_SLOW = Refused(
+    HTTPStatus.REQUEST_TIMEOUT, f"The request did not arrive within {REQUEST_SECONDS} seconds."
+)
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +88,18 @@ class PatientWorker(ThreadWorker):
         if now >= self.next_check:
             self.next_check = now + 1.0
             for connection in [each for each in self.waiting if each.deadline < now]:
-                self._close(connection)
+                self._give_up(connection)
+
+    def _give_up(self, connection: Connection) -> None:
+        """Close it. The client of an unfinished request is told why."""
+        if connection.closes or connection.sock.unsent or not connection.has_begun:
+            self._close(connection)
+            return
+        self._stop_waiting(connection)
+        connection.drop_request()
+        with suppress(OSError):  # sending the answer finds out, too
+            _refuse(connection, TOO_SLOW)
+        self._answer(connection, closes=True)
 
     def _close_idle(self) -> None:
         """Before the end: connections on which no request has begun."""
@@ -159,7 +174,10 @@ class PatientWorker(ThreadWorker):
     def _finish(self, connection: Connection, future: "Future[bool]") -> None:
         self.working -= 1
         failed = future.cancelled() or future.exception() is not None
-        connection.closes = failed or not future.result() or not self.alive
+        self._answer(connection, closes=failed or not future.result() or not self.alive)
+
+    def _answer(self, connection: Connection, *, closes: bool) -> None:
+        connection.closes = closes
         self._wait(connection, selectors.EVENT_WRITE, self._send, seconds=REQUEST_SECONDS)
         self._send(connection)
 
