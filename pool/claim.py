@@ -1,7 +1,8 @@
 """Finding a slot for a bot: an idle one, else a new one, else none.
 
 Idle slots on healthy servers that have the image come first, then those on other healthy servers,
-then those on degraded ones; of equals, the least recently used one.
+then those on degraded ones, then those whose application Coolify does not list; of equals, the
+least recently used one.
 
 This only locks or makes the slot's row; pool.assign gives it to the bot.
 """
@@ -68,7 +69,8 @@ def _lock_idle(platform: str) -> Slot | None:
 def _ready(platform: str, size: int, image: str, pulled_since: datetime) -> QuerySet[Slot]:
     """On healthy servers that have the image which bots use there."""
     with_image = servers_with_image(platform, named=image, pulled_since=pulled_since)
-    ready = _free(platform, size).exclude(IS_WORSE).filter(server_uuid__in=with_image)
+    listed = _free(platform, size).filter(application_missing=False)
+    ready = listed.exclude(IS_WORSE).filter(server_uuid__in=with_image)
     return ready.order_by(*LEAST_RECENTLY_USED).select_for_update(skip_locked=True, no_key=True)
 
 
@@ -78,9 +80,9 @@ def _any(platform: str, size: int) -> QuerySet[Slot]:
 
 
 def _in_order(platform: str, size: int) -> QuerySet[Slot]:
-    """On healthy servers first."""
+    """On healthy servers first, and those that may have no application last."""
     worse_last = Case(When(IS_WORSE, then=Value(1)), default=Value(0))
-    return _free(platform, size).order_by(worse_last, *LEAST_RECENTLY_USED)
+    return _free(platform, size).order_by("application_missing", worse_last, *LEAST_RECENTLY_USED)
 
 
 def _free(platform: str, size: int) -> QuerySet[Slot]:

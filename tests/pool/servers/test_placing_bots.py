@@ -62,6 +62,17 @@ def test_an_idle_slot_on_a_degraded_server_comes_last(settings):
     assert assign().server_uuid == "a"
 
 
+def test_an_idle_slot_whose_application_is_not_listed_comes_last(settings):
+    """It may have been deleted by hand, and creating another takes longer than any other start. If
+    many are missing, that is not even believed, and the bot would wait for an operator."""
+    missing = SlotFactory(server_uuid="a", number=1, application_missing=True)
+    on_degraded = SlotFactory(server_uuid="b", number=2)
+    warm("a", settings)
+    put("degraded", "b")
+    assert assign() == on_degraded
+    assert assign() == missing
+
+
 def test_new_slots_are_spread_over_the_servers():
     assert [assign().server_uuid for _ in range(4)] == ["a", "b", "c", "a"]
 
