@@ -1,8 +1,8 @@
 """Hide the secrets in a bot's configuration, or in a line of a log, before it is shown.
 
 There is one rule for all of them. A value is hidden because of its name (`bots.secret_names`), or
-because of its form, such as a key that begins with `ghp_`. Every pattern is bounded, so that no
-text takes long, whatever it repeats.
+because of its form (`bots.secret_forms`), such as a key that begins with `ghp_`. Every pattern is
+bounded, so that no text takes long, whatever it repeats.
 """
 
 import json
@@ -11,9 +11,19 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
+from bots.secret_forms import FORMS, MASK, PRIVATE_KEY
 from bots.secret_names import is_secret_name
 
-MASK = "••••••"
+__all__ = [
+    "MASK",
+    "host_of",
+    "masked",
+    "masked_line",
+    "masked_text",
+    "secret_values",
+    "without_private_keys",
+]
+
 # Configurations may have 20 levels, and JSON in their texts some more.
 DEEPEST = 60
 
@@ -26,6 +36,11 @@ def masked(value: Any) -> Any:
 def masked_line(line: str) -> str:
     """Hide what looks like a secret in a line of a log, rather too much than too little."""
     return _masked_string(line, depth=0)
+
+
+def without_private_keys(text: str) -> str:
+    """For a text that is masked line by line: a private key has many."""
+    return PRIVATE_KEY.sub(MASK, text)
 
 
 def masked_text(config: Any) -> str:
@@ -48,8 +63,8 @@ def host_of(address: str) -> str:
 
 # --- Lists, objects, and JSON in a text -----------------------------------------------------------
 
-# {"name": "password", "value": …}
-_NAMES = ("name", "key", "id", "field", "label", "header", "variable", "var", "k")
+# {"name": "password", "value": …}, in any case
+_NAMES = {"name", "key", "id", "type", "field", "label", "header", "variable", "var", "k"}
 _VALUES = {"value", "values", "val", "v", "content", "data", "text", "default"}
 
 
@@ -109,9 +124,9 @@ def _hidden_by_name(value: dict[str, Any] | list[Any]) -> set[Any]:
     if isinstance(value, list):
         return {place + 1 for place in range(len(value)) if _names_the_next(value, place)}
     hidden = {key for key in value if is_secret_name(str(key))}
-    given = (value.get(name) for name in _NAMES)
+    given = (each for key, each in value.items() if str(key).lower() in _NAMES)
     if any(isinstance(name, str) and is_secret_name(name) for name in given):
-        hidden |= _VALUES & value.keys()
+        hidden |= {key for key in value if str(key).lower() in _VALUES}
     return hidden
 
 
@@ -138,73 +153,14 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _without_secrets(text: str, *, is_decoded: bool = False) -> str:
-    for pattern, shown in _FORMS:
+    for pattern, shown in FORMS:
         text = pattern.sub(shown, text)
     text = _AFTER_SCHEME.sub(_without_credentials, text)
     text = _PARAMETER.sub(_without_decoded if is_decoded else _without_parameter, text)
-    text = _FLAG.sub(_without_named, _ELEMENT.sub(_without_named, text))
-    return _without_named_values(text)
+    for names, value in ((_ELEMENT, _CONTENT), (_FLAG, _ARGUMENT), (_NAME, _VALUE)):
+        text = _without_values(text, names, value)
+    return text
 
-
-_FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
-            r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
-            re.DOTALL,
-        ),
-        MASK,
-    ),
-    # JSON Web Tokens, and BOT_DATA: base64 of a JSON object, which begins with `{"`.
-    (re.compile(r"(?<![A-Za-z0-9])eyJ[\w+/=.-]{6,}"), MASK),
-    # Tokens of bots, Botpool's API keys, secrets that sign webhooks, and Coolify's tokens.
-    (re.compile(r"\bb\d{1,20}\.s\d{1,20}\.e\d{1,20}\.[\w-]+"), MASK),
-    (re.compile(r"\b(?:bp_|whsec_)[\w+/=-]{8,}|\b\d{1,10}\|[A-Za-z0-9]{16,}"), MASK),
-    # Keys of other services.
-    (
-        re.compile(
-            r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|hf_|shpat_|dop_v1_"
-            r"|AIza|ya29\.|SG\.|[sr]k[-_](?=[\w-]{0,64}\d))[\w.-]{8,}"
-            r"|\bAKIA[A-Z0-9]{12,}|\b\d{6,12}:[\w-]{30,}"
-        ),
-        MASK,
-    ),
-    # The path is the secret of addresses such as https://hooks.slack.com/services/….
-    (
-        re.compile(r"(://[\w.:-]{0,200}?hooks?[\w.:-]{0,200}/)[^\s\"'<>]+", re.IGNORECASE),
-        rf"\1{MASK}",
-    ),
-    (
-        re.compile(r"(://[^\s\"'<>?#]{0,200}?/(?:web)?hooks?\w{0,8}/)[^\s\"'<>?#]+", re.IGNORECASE),
-        rf"\1{MASK}",
-    ),
-    # user:password@ in an address, also with signs in the password that should be escaped.
-    (re.compile(r"(?<=://)(?!\[)[^\s/?#\"'<>]{1,512}@"), f"{MASK}@"),
-    (
-        re.compile(
-            r"(?<![\w:/@.%+-])(?!(?:mailto|sips?|xmpp|acct|e?mail|to|from|cc|contact):)"
-            r"[\w.%+-]{1,64}:(?!//)[^\s/@:\"'<>]{1,128}@(?=[\w-])",
-            re.IGNORECASE,
-        ),
-        f"{MASK}@",
-    ),
-    (
-        re.compile(
-            r"\b((?:proxy-)?authorization|(?:set-)?cookie)([\s\"'\\]{0,4}[:=][\s\"'\\]{0,4})\S.*",
-            re.IGNORECASE,
-        ),
-        rf"\1\2{MASK}",
-    ),
-    (re.compile(r"\b(bearer\s{1,4})\S+", re.IGNORECASE), rf"\1{MASK}"),
-    # Not a plain word, as in "basic recording".
-    (
-        re.compile(
-            r"\b((?i:basic|token)\s{1,4})(?!(?:[A-Z]?[a-z]{1,64}|[A-Z]{1,64})\b)[\w+/=.~-]{6,}"
-        ),
-        rf"\1{MASK}",
-    ),
-    (re.compile(r"(?<!\S)(-u|--user)(\s{1,4}|=)[^\s:]{1,64}:\S+"), rf"\1\2{MASK}"),
-)
 
 # scheme://user:password@host with a slash in the password, but not https://host:443/@name.
 _AFTER_SCHEME = re.compile(
@@ -234,8 +190,9 @@ def _without_decoded(found: re.Match[str]) -> str:
 
 
 def _is_parameter(name: str, value: str) -> bool:
-    """`p` is the passcode in an address of Teams, and elsewhere the number of a page."""
-    return is_secret_name(name) or (name == "p" and len(value) >= 6)
+    """`p` is the passcode in an address of Teams, and elsewhere the number of a page. `code` is
+    what a login hands on."""
+    return is_secret_name(name) or name == "code" or (name == "p" and len(value) >= 6)
 
 
 def _decoded(text: str) -> str:
@@ -244,35 +201,53 @@ def _decoded(text: str) -> str:
     return text
 
 
-_VALUE = r"""\\+"[^"]*"?|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|-?\d[\d.]*(?=[,}\]\s]|$)|\S+"""
-_FLAG = re.compile(rf"(?<!\S)(?P<name>--?[\w.-]{{2,64}})(?P<between>\s{{1,4}})(?!-)(?:{_VALUE})")
-_ELEMENT = re.compile(r"<(?P<name>[\w:.-]{1,64})(?P<between>(?:\s[^<>]{0,200})?>)[^<]+")
+# --- Names and values in a text -------------------------------------------------------------------
+#
+# Each pattern of names ends where the value begins.
 
+_QUOTED = (
+    r"""\"{3}(?s:.*?)(?:\"{3}|\Z)|'{3}(?s:.*?)(?:'{3}|\Z)"""
+    r"""|\\+"[^"]*"?|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?"""
+)
+_PLAIN = r"(?:-?\d[\d.]*(?=[,}\]\s]|$)|\S+)"
 
-def _without_named(found: re.Match[str]) -> str:
-    if not is_secret_name(found["name"]):
-        return found[0]
-    before = found.start("between") - found.start()
-    return f"{found[0][:before]}{found['between']}{MASK}"
+# <password>…
+_ELEMENT = re.compile(r"<([\w:.-]{1,64})(?:\s[^<>]{0,200})?>")
+_CONTENT = re.compile(r"\s{0,20}<!\[CDATA\[(?s:.*?)(?:\]\]>|\Z)|[^<]+")
 
+# --password …
+_FLAG = re.compile(r"(?<!\S)(--?[\w.-]{2,64})\s{1,4}(?!-)")
+_ARGUMENT = re.compile(f"{_QUOTED}|{_PLAIN}")
 
+# password=… and password: …, also with an escaped sign before or behind the name: %3Fpassword%3D….
 # Not in an address: _PARAMETER knows where its values end.
 _NAME = re.compile(
-    r"(?<![\w.?&#-])((?:pass|pin|mfa|access|security|one[ -]time) (?:code|word|phrase|number)"
-    r"|[\w.-]{2,64})"
-    r"""\\{0,4}["']?\s{0,2}(?:[=:]>?|:=)\s{0,2}"""
+    r"(?:(?<=3[FfBb])|(?<=2[36])|(?<![\w.?&#-])(?!(?<=%)[\dA-Fa-f]{2}))"
+    r"((?:pass|pin|mfa|access|security|one[ -]time) (?:code|word|phrase|number|answer)"
+    r"|(?:[\w.\u0300-\u036f-]|\\u[\dA-Fa-f]{4}){2,64})"
+    r"""\\{0,4}["']?\s{0,2}(?::=|[=:：＝]>?|%(?:25){0,3}3[Dd])\s{0,20}"""
 )
-_VALUE_BEHIND = re.compile(_VALUE)
+# A block of YAML: its lines have the indentation of the first one, or are empty.
+_BLOCK = (
+    r"[|>][^\n]{0,80}\n(?:[ \t]{0,64}\n){0,8}(?P<indent>[ \t]{1,64})[^\n]*"
+    r"(?:\n(?:(?P=indent)[^\n]*|[ \t]{0,64}(?=\n|\Z)))*"
+)
+# A passphrase has several words: up to a separator, a flag, or the name of the next value.
+_MORE_WORDS = (
+    r"""(?:(?<![,;&"'|])[ \t]{1,4}(?![-})\]]|[\w.-]{1,64}\\{0,4}["']?\s{0,2}[=:：＝])"""
+    r"""[^\s,;&"'|<>]+)*"""
+)
+_VALUE = re.compile(f"{_QUOTED}|{_BLOCK}|{_PLAIN}{_MORE_WORDS}")
 
 
-def _without_named_values(text: str) -> str:
-    """Hide the values of name=value and name: value. A value may be such a pair itself."""
+def _without_values(text: str, names: re.Pattern[str], value: re.Pattern[str]) -> str:
+    """Hide the values behind names of secrets. A value may be such a pair itself."""
     shown, done = [], 0
-    for found in _NAME.finditer(text):
+    for found in names.finditer(text):
         if found.start() < done or not is_secret_name(found[1]):
             continue
-        value = _VALUE_BEHIND.match(text, found.end())
-        if value:
+        hidden = value.match(text, found.end())
+        if hidden:
             shown += [text[done : found.end()], MASK]
-            done = value.end()
+            done = hidden.end()
     return "".join([*shown, text[done:]])

@@ -13,19 +13,19 @@ _WORD = re.compile(r"2[fF][aA]|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 # Anywhere in the name, also across its words: `pass-word` is a password.
 _PART = re.compile(
-    r"secret|token|passwor|passwd|passphrase|passcode|passkey|pwd|credential|apikey|accesskey"
+    r"secret|token|passw|passphrase|passcode|passkey|pwd|credential|apikey|accesskey"
     r"|private|auth|cookie|bearer|session|signature|jwt|mnemonic|seedphrase"
     r"|key(?:store|chain|ring|file|pair|material)"
 )
 # Words, and beginnings and ends of words. Inside of others they mean nothing: `footprint`.
 _WORDS = re.compile(
     r" (?:tk|zak|seeds?|salt|pem|creds?|mfa|tfa|2fa|cvv|cvc|csrf|xsrf) | (?:otp|hmac|saml)"
-    r"|(?:pass|pw|pins?|keys?|otp|sig|sid|psk|hmac) "
+    r"|(?:pass|pw|pswd?|pins?|keys?|otp|sig|sid|psk|hmac) "
 )
 _CODE = re.compile(
     r"(?:mfa|otp|tfa|2fa|one ?time|pin|access|security|verification|confirmation|invite|invitation"
     r"|join|entry|backup|recovery|unlock|login|host|meeting|room|sms|dial ?in|moderator|participant"
-    r"|attendee|guest) ?codes? | pin ?(?:number|no) "
+    r"|attendee|guest) ?codes? | pin ?(?:number|no) | security ?answers? "
 )
 
 _HARMLESS = re.compile(
@@ -60,8 +60,15 @@ def is_secret_name(name: str) -> bool:
     return bool(is_secret)
 
 
+# As in a text that is JSON: p\u0061ss
+_ESCAPED = re.compile(r"\\u([\dA-Fa-f]{4})")
+_ACCENTS = re.compile(r"[\u0300-\u036f]")
+
+
 def _words(name: str) -> str:
     """In lower case, each with a blank before and behind it."""
-    # Full-width letters read like others. Digits only number things: `key2`.
-    found = _WORD.findall(normalize("NFKC", name[:LONGEST_NAME]))
-    return f" {' '.join(found)} ".lower()
+    plain = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), name[:LONGEST_NAME])
+    # Full-width letters and those with accents read like others.
+    plain = _ACCENTS.sub("", normalize("NFKD", plain))
+    # Digits only number things: `key2`.
+    return f" {' '.join(_WORD.findall(plain))} ".lower()

@@ -20,6 +20,7 @@ SECRETS = [
     "tk", "sid", "accountSid", "hmac", "hmacSha256", "seed", "seedPhrase", "mnemonic", "creds",
     "csrf", "salt", "TOKENid", "oauth2", "x-auth-token", "maxTokenSecret", "ｐａｓｓｗｏｒｄ",
     "pass\u200bword", "authority_token", "passthroughToken",
+    "psw", "dbPsw", "pswd", "passw", "sécret", "se\u0301cret", "pín", "security_answer",
 ]  # fmt: skip
 PLAIN = [
     "language", "footprint", "keywords", "keyTerms", "spinner", "opinion", "title", "signal",
@@ -96,6 +97,28 @@ TEXTS = [
     '{"inner": "{\\"password\\": [\\"hunter2\\"]}"}',
     '{"password": "hunter2", broken',
     "{'password': 'hunter2'}",
+    'got {"p\\u0061ssword": "hunter2"}',
+    # Values of several words or lines.
+    "password: correct horse hunter2",
+    "password=correct horse hunter2",
+    "pin: 1234 hunter2",
+    'password = """\na "hunter2"\n"""',
+    "password = '''\nhunter2\n'''",
+    "password: |\n  one\n\n  hunter2",
+    "db:\n  password: >-\n    one\n    hunter2\n  host: db",
+    "password:\n        hunter2",
+    "<password><![CDATA[a<b hunter2]]></password>",
+    "<note><![CDATA[<password>hunter2</password>]]></note>",
+    # Written in other ways.
+    "password%3Dhunter2",
+    "https://example.com/in%3Ftk%3Dhunter2",
+    "https://example.com/in%253Ftk%253Dhunter2",
+    "Password：hunter2",
+    "Password＝hunter2",
+    "se\u0301cret: hunter2",
+    "security answer: hunter2",
+    "https://example.com/?code=hunter2",
+    "https://api.example.org/bot123456789:AAhunter2/getMe",
 ]
 
 
@@ -125,6 +148,21 @@ KEYS = [
     "whsec" + "_c2lnbmF0dXJl+/8=",
     "17|" + "c2lnbmF0dXJl" * 4,
     "b12.s3.e4.c2lnbmF0dXJl",
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\nc2lnbmF0dXJl\n-----END PGP PRIVATE KEY BLOCK-----",
+    "GOCSPX" + "-c2lnbmF0dXJl",
+    "hvs" + ".c2lnbmF0dXJl",
+    "dckr" + "_pat_c2lnbmF0dXJl",
+    "pypi" + "-AgEIc2lnbmF0dXJl",
+    "xapp" + "-1-c2lnbmF0dXJl",
+    "glrt" + "-c2lnbmF0dXJl",
+    "ntn" + "_c2lnbmF0dXJl",
+    "ATATT" + "3xc2lnbmF0dXJl",
+    "AGE" + "-SECRET-KEY-1c2lnbmF0dXJl",
+    # Base64 of JSON lists, and of JSON with blanks: ["c2…, [{"c2…, [["c2…, { "c2….
+    "WyJjMmxuYm1GMGRYSmwiXQc2lnbmF0dXJl",
+    "W3siYzJsbmJtRjBkWEpsc2lnbmF0dXJlc2lnbmF0dXJl",
+    "W1siYzJsbmJtRjBkWEpsc2lnbmF0dXJlc2lnbmF0dXJl",
+    "eyAiYzJsbmJtRjBkWEpsc2lnbmF0dXJlc2lnbmF0dXJl",
 ]
 
 
@@ -133,6 +171,13 @@ def test_a_secret_is_hidden_by_its_form(key):
     for shown in (masked_text({"target": f"see {key}"}), masked_text([key]), masked_line(key)):
         assert "c2lnbmF0dXJl" not in shown
         assert MASK in shown
+
+
+def test_upper_case_keys_and_codes_to_dial_are_hidden():
+    for secret in ("ASIAABCDEFGHIJKL", "AKIAABCDEFGHIJKL"):
+        assert masked_line(f"key id {secret}") == f"key id {MASK}"
+    assert masked_line("+13017158592,,987654#,,,,*918273#") == f"+13017158592,,{MASK}#,,,,*{MASK}#"
+    assert masked_line("call 555;*918273#") == f"call 555;*{MASK}#"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +204,12 @@ def test_a_secret_is_hidden_by_its_form(key):
         '{"language": "en", "keyTerms": ["a"]}',
         "{not json",
         "<b>bold</b>",
+        "<note><![CDATA[a < b]]></note>",
+        "pypi-publish-action",
+        "WyJ",
+        "rooms 1,,2 and #3",
+        "https://example.com/a%20b%3Fpage%3D2",
+        "Chat:\n  - hello",
         "",
     ],
 )
@@ -178,6 +229,9 @@ def test_a_harmless_text_is_shown(text):
         {"args": ["--language", "en", "--password", "hunter2"]},
         {"env": ["A=1", "DB_PASSWORD=hunter2"]},
         {"https://u:hunter2@example.com": 1},
+        {"Name": "DB_PASSWORD", "Value": "hunter2"},
+        {"NAME": "DB_PASSWORD", "VALUE": "hunter2"},
+        {"type": "password", "value": "hunter2"},
     ],
 )
 def test_a_value_is_hidden_by_the_name_beside_it(config):
@@ -218,6 +272,22 @@ def test_the_rest_of_a_text_is_shown():
     assert masked(text) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password: a b, language: en", "password: M, language: en"),
+        ("token=a b mode=fast", "token=M mode=fast"),
+        ("token=a b --fast", "token=M --fast"),
+        ("password: a b\nlanguage: en", "password: M\nlanguage: en"),
+        ("a:\n  pin: |\n    x\n    y\n  b: 1", "a:\n  pin: M\n  b: 1"),
+        ("pin = '''\na\n'''\nb = 1", "pin = M\nb = 1"),
+        ("<pin><![CDATA[a<b]]></pin><b>1</b>", "<pin>M</pin><b>1</b>"),
+    ],
+)
+def test_a_value_of_several_words_or_lines_ends_where_the_next_name_begins(text, shown):
+    assert masked(text) == shown.replace("M", MASK)
+
+
 def test_json_in_a_text_stays_json():
     shown = masked('{"password": "x", "language": "en"}')
     assert json.loads(shown) == {"password": MASK, "language": "en"}
@@ -237,6 +307,10 @@ PARTS = [
     "-----BEGIN PRIVATE KEY-----", "https://hook/", "/hook/", "[", '{"a":', '"', "'", "pass code ",
     "-u a:", "b1.s1.e1", "authorization:", "cookie = ", "key ", "Pass", "pass_", "token ", "#", "@",
     "?p=", "a.", "-", "_", " ", "\n", "\\", "max token ", "low pass ",
+    '"""', "password=\'\'\'", "password: |\n ", "pin: a ", "pin:\n", "a b ", "%3D", "a%3D", "%3F",
+    "%3Fpwd%3D", "<a><![CDATA[", "<pin><![CDATA[", "<![CDATA[", "\\u0061", "\\u0061=", ",", ",*",
+    ",,1", "%", "/bot1", "/bot1:", "WyJ", "pypi-", "pypi-a-", "：",
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 
-from bots.masking import MASK, masked_line, secret_values
+from bots.masking import MASK, masked_line, secret_values, without_private_keys
 
 LINES = 200
 LONGEST_LINE = 1_000
@@ -30,10 +30,6 @@ _ESCAPES = re.compile(
 _UNFIT = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
 )
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
-    re.DOTALL,
-)
 # Docker writes nanoseconds, Coolify microseconds. Milliseconds are enough.
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)(?=\s|$)", re.ASCII)
 
@@ -48,7 +44,7 @@ class CleanLog:
 def clean_log(raw: str, *, config: Any = None) -> CleanLog:
     """The last lines of a log. `config` is that of its bot: its secrets are hidden, too."""
     whole = _without_known_secrets(_ESCAPES.sub("", _end_of(raw)), config)
-    given = _PRIVATE_KEY.sub(MASK, whole).rstrip().split("\n")
+    given = without_private_keys(whole).rstrip().split("\n")
     fit = [_fit(line) for line in given[-LINES:]]
     kept = _newest(fit)
     is_cut = len(raw) > LARGEST_RAW or len(kept) < len(given)

@@ -46,6 +46,7 @@ def test_a_log_is_text_without_control_characters(raw, text):
         "\x1b[1mto\x1b[0mken=S3cretValue",
         "key bp_S3cretValue-abc",
         "-----BEGIN RSA PRIVATE KEY-----\nS3cretValue\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nS3cretValue\n-----END PGP PRIVATE KEY BLOCK-----",
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(line):
