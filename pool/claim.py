@@ -1,8 +1,8 @@
 """Finding a slot for a bot: an idle one, else a new one, else none.
 
 Idle slots on healthy servers that have the image come first, then those on other healthy servers,
-then those on degraded ones, then those whose application Coolify does not list; of equals, the
-least recently used one.
+then those on degraded ones; of equals, the least recently used one. One whose application Coolify
+does not list comes last, after a new slot: it may need an operator first.
 
 This only locks or makes the slot's row; pool.assign gives it to the bot.
 """
@@ -55,7 +55,7 @@ def acquire_or_create_slot(bot: Bot) -> Slot | None:
         # reason to grow.
         in_order = _in_order(platform, settings.MAX_POOL_SIZES[platform])
         slot = in_order.select_for_update(no_key=True).first() or _place(platform)
-    return slot
+    return slot or _not_listed.first(platform, settings.MAX_POOL_SIZES[platform])
 
 
 def _lock_idle(platform: str) -> Slot | None:
@@ -69,8 +69,7 @@ def _lock_idle(platform: str) -> Slot | None:
 def _ready(platform: str, size: int, image: str, pulled_since: datetime) -> QuerySet[Slot]:
     """On healthy servers that have the image which bots use there."""
     with_image = servers_with_image(platform, named=image, pulled_since=pulled_since)
-    listed = _free(platform, size).filter(application_missing=False)
-    ready = listed.exclude(IS_WORSE).filter(server_uuid__in=with_image)
+    ready = _listed(platform, size).exclude(IS_WORSE).filter(server_uuid__in=with_image)
     return ready.order_by(*LEAST_RECENTLY_USED).select_for_update(skip_locked=True, no_key=True)
 
 
@@ -80,9 +79,19 @@ def _any(platform: str, size: int) -> QuerySet[Slot]:
 
 
 def _in_order(platform: str, size: int) -> QuerySet[Slot]:
-    """On healthy servers first, and those that may have no application last."""
+    """On healthy servers first."""
     worse_last = Case(When(IS_WORSE, then=Value(1)), default=Value(0))
-    return _free(platform, size).order_by("application_missing", worse_last, *LEAST_RECENTLY_USED)
+    return _listed(platform, size).order_by(worse_last, *LEAST_RECENTLY_USED)
+
+
+@Prepared
+def _not_listed(platform: str, size: int) -> QuerySet[Slot]:
+    missing = _free(platform, size).filter(application_missing=True)
+    return missing.order_by(*LEAST_RECENTLY_USED).select_for_update(skip_locked=True, no_key=True)
+
+
+def _listed(platform: str, size: int) -> QuerySet[Slot]:
+    return _free(platform, size).filter(application_missing=False)
 
 
 def _free(platform: str, size: int) -> QuerySet[Slot]:

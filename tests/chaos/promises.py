@@ -207,9 +207,17 @@ def _spans(evidence: Evidence, statuses: tuple[str, ...]) -> dict[str, list[Span
             if event.to_status in statuses:
                 end = following.at if following else evidence.collected_at
                 if event.to_status == "QUEUED":
-                    end = min(end, event.at + bot.queue_timeout)
+                    end = min(end, _waits_until(bot, event))
                 spans[bot.platform].append(Span(bot, event.committed, end))
     return spans
+
+
+def _waits_until(bot: Bot, queued: Event) -> float:
+    """One that has lost its server is not started long after its request."""
+    until = queued.at + bot.queue_timeout
+    if queued.reason.startswith("Placed again: Server "):
+        return min(until, bot.created_at + bot.queue_timeout + scale.seconds("DEPLOY_TIMEOUT"))
+    return until
 
 
 def _covers(span: Span, event: Event) -> bool:

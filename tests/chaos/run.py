@@ -13,6 +13,7 @@ from tests.chaos.evidence import Evidence, collect
 from tests.chaos.fleet import Fleet, running_fleet
 from tests.chaos.havoc import Havoc
 from tests.chaos.mirror import Mirror
+from tests.chaos.operator import Operator
 from tests.chaos.report import figures
 from tests.chaos.settling import broken_rules, settle
 from tests.processes import new_data_dir
@@ -52,7 +53,9 @@ def _run(fleet: Fleet, *, seed: int, seconds: float) -> Outcome:
     blows = draw_blows(dice, seconds=seconds, every=SECONDS_BETWEEN_BLOWS)
     count = int(seconds / SECONDS_BETWEEN_RELEASES)
     releases = [(dice.uniform(0, seconds), dice.randrange(1000)) for _ in range(count)]
+    operator = Operator(fleet, clients, havoc)
     mirror.watch()
+    operator.watch()
     try:
         wait_for_clients = clients.fulfil(wishes, releases=releases)
         havoc.strike(blows, BLOWS)
@@ -60,6 +63,7 @@ def _run(fleet: Fleet, *, seed: int, seconds: float) -> Outcome:
         wait_for_clients()
         took, stuck = settle(fleet, clients, havoc, mirror)
     finally:
+        operator.stop()
         mirror.stop()
     evidence = replace(collect(fleet, clients, havoc), mirror=mirror.longest)
     found = [("stuck", each) for each in stuck] + by_kind(evidence)

@@ -12,20 +12,10 @@ from tests.chaos.mirror import Mirror
 from tests.processes import ROOT
 
 PATIENCE = 120.0
-# The reconciler holds some repairs back until an operator approves them, who checks this often.
+# The reconciler stops a mass repair and waits for an operator, who checks this often. Only now: in
+# the midst of the chaos, nobody could tell which bots are dead.
 OPERATOR_CHECKS_EVERY = 10.0
 _MASS_REPAIR_STOPPED = "SELECT id FROM slots_finding WHERE kind = 'too_many' AND ended_at IS NULL"
-# So many applications were deleted by hand that Coolify's list is not believed.
-_APPLICATIONS_MISSED = """
-SELECT id FROM slots_finding WHERE kind = 'application_gone' AND held_back <> ''
-    AND ended_at IS NULL AND approved_at IS NULL
-"""
-# As the page "Repairs" does it.
-_APPROVE = """
-from pool.reconciler.approvals import approve_repair, held_back_repairs
-for finding in held_back_repairs().filter(kind="application_gone"):
-    approve_repair(finding.pk, seen=finding.fingerprint, reason="chaos", actor="user:chaos")
-"""
 
 # Everything that has not settled yet, in words.
 _UNSETTLED = """
@@ -59,7 +49,7 @@ def settle(fleet: Fleet, clients: Clients, havoc: Havoc, mirror: Mirror) -> tupl
         _cancel_hanging_bots(clients)
         if time.monotonic() - checked > OPERATOR_CHECKS_EVERY:
             checked = time.monotonic()
-            _approve_repairs(fleet, clients)
+            _allow_mass_repair(fleet, clients)
         unsettled = [
             *_unsettled(fleet),
             *_containers_left(fleet, clients, havoc),
@@ -91,13 +81,10 @@ def _cancel_hanging_bots(clients: Clients) -> None:
             clients.cancel(accepted.bot_id, by=accepted.wish.client)
 
 
-def _approve_repairs(fleet: Fleet, clients: Clients) -> None:
+def _allow_mass_repair(fleet: Fleet, clients: Clients) -> None:
     if fleet.ask(_MASS_REPAIR_STOPPED):
         clients.operator_allowed_many += 1
         manage("reconcile", "--allow-many", env=fleet.environment)
-    if fleet.ask(_APPLICATIONS_MISSED):
-        clients.operator_allowed_many += 1
-        manage("shell", "-c", _APPROVE, env=fleet.environment)
 
 
 def _unsettled(fleet: Fleet) -> list[str]:

@@ -221,3 +221,22 @@ def test_the_table_ends_with_the_sums():
     *_, first, _, last = table(rows)
     assert first == "| 1 | 6 | 0 | 0 | 0 | 9.5 | 0 | 0 | 0 | 0 |"
     assert last == "| all 2 | 11 | 0 | 3 | 0 | 9.5 | 0 | 0 | 1 | 0 |"
+
+
+@pytest.mark.parametrize(
+    ("reason", "goes_wrong"),
+    [
+        ("Placed again: Coolify's deployment ended as failed", True),
+        ("Placed again: Server a is unreachable: Coolify cannot reach it", False),
+    ],
+)
+def test_a_bot_that_lost_its_server_waits_only_for_a_time_after_its_request(
+    waiter, reason, goes_wrong
+):
+    """It is told a while after its time is up, and its turn is over."""
+    waiter.bots[2] = bot(2, created_at=-100.0)
+    waiter.events = [
+        replace(each, reason=reason) if each.bot_id == 2 and each.to_status == "QUEUED" else each
+        for each in waiter.events
+    ]
+    assert ("bot 1 overtook bot 2" in found(waiter)) == goes_wrong

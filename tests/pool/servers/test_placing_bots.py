@@ -63,14 +63,17 @@ def test_an_idle_slot_on_a_degraded_server_comes_last(settings):
 
 
 def test_an_idle_slot_whose_application_is_not_listed_comes_last(settings):
-    """It may have been deleted by hand, and creating another takes longer than any other start. If
-    many are missing, that is not even believed, and the bot would wait for an operator."""
+    """It may have been deleted by hand. If many are, that is not even believed, and the bot would
+    wait for an operator."""
+    settings.MAX_POOL_SIZES = {**settings.MAX_POOL_SIZES, "google-meet": 3}
     missing = SlotFactory(server_uuid="a", number=1, application_missing=True)
     on_degraded = SlotFactory(server_uuid="b", number=2)
     warm("a", settings)
     put("degraded", "b")
     assert assign() == on_degraded
+    assert assign().number == 3  # a new one
     assert assign() == missing
+    assert assign() is None
 
 
 def test_new_slots_are_spread_over_the_servers():
