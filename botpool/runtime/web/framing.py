@@ -49,6 +49,7 @@ class Framing:
         return True
 
     def _read_head(self, head: Head) -> None:
+        head.check_version()
         length = head.body_length()
         head.check_host()
         self._body = ChunkedBody() if length is None else MeasuredBody(length)

@@ -9,6 +9,7 @@ from botpool.runtime.web.limits import LARGEST_BODY, MOST_FIELDS
 from botpool.runtime.web.refusal import Refused, malformed, too_large
 
 _CODING = b"transfer-encoding"
+_VERSIONS = (b"HTTP/1.0", b"HTTP/1.1")
 
 
 class Head:
@@ -39,9 +40,14 @@ class Head:
         """Whether the client waits before it sends the body."""
         return self._version != b"HTTP/1.0" and self._values(b"expect") == [b"100-continue"]
 
+    def check_version(self) -> None:
+        """gunicorn would answer with any version 1.x that the client names."""
+        if self._version.startswith(b"HTTP/") and self._version not in _VERSIONS:
+            detail = "The only versions that are supported are HTTP/1.0 and HTTP/1.1."
+            raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, detail)
+
     def check_host(self) -> None:
-        is_newer = self._version.startswith(b"HTTP/1.") and self._version != b"HTTP/1.0"
-        if is_newer and not self._values(b"host"):
+        if self._version == b"HTTP/1.1" and not self._values(b"host"):
             raise malformed("The request has no Host header, which HTTP/1.1 requires.")
 
     def body_length(self) -> int | None:

@@ -190,8 +190,10 @@ class PatientWorker(ThreadWorker):
             return
         self._stop_waiting(connection)
         if not connection.closes:
-            self._wait_for_request(connection, seconds=self.cfg.keepalive)
-            self._serve_if_complete(connection)  # it may have arrived with the one before
+            # The next request, or a part of it, may have arrived with the one before.
+            seconds = REQUEST_SECONDS if connection.has_begun else self.cfg.keepalive
+            self._wait_for_request(connection, seconds=seconds)
+            self._serve_if_complete(connection)
         elif connection.shut():
             self._wait(connection, selectors.EVENT_READ, self._see_off, seconds=FAREWELL_SECONDS)
         else:

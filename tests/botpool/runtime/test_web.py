@@ -22,7 +22,7 @@ from gunicorn.config import Config
 
 from botpool.runtime.web.configuration import post_worker_init, worker_class
 from botpool.runtime.web.connection import Connection
-from botpool.runtime.web.worker import PatientWorker, logger
+from botpool.runtime.web.worker import REQUEST_SECONDS, PatientWorker, logger
 from core.logs import TextFormatter
 from tests.processes import ROOT, free_port, wait_until
 
@@ -87,6 +87,22 @@ def _receive_all(worker: PatientWorker, *, connections: int, held: int) -> None:
         return len(worker.waiting) == connections and worker.held >= held
 
     wait_until(has_arrived, what="the worker has received all")
+
+
+@pytest.mark.parametrize(
+    ("arrived", "seconds"), [(b"", 5.0), (b"GET / HT", float(REQUEST_SECONDS))]
+)
+def test_a_request_that_began_with_the_one_before_has_the_time_of_a_request(
+    worker, arrived, seconds
+):
+    client, server = socket.socketpair()
+    with client:
+        connection = Connection(server, ("192.0.2.1", 5), ("127.0.0.1", 80))
+        connection.received += arrived
+        worker.cfg.set("keepalive", 5)
+        began = time.monotonic()
+        worker._answer(connection, closes=False)
+        assert connection.deadline - began == pytest.approx(seconds, abs=3)
 
 
 def test_a_refusal_has_the_id_of_its_log_line(worker):

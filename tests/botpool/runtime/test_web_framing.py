@@ -139,6 +139,8 @@ REFUSED = {
     "not chunked": (POST + b"Transfer-Encoding: \x0bchunked\r\n\r\n", 400, "last"),
     "chunks in HTTP/1.0": (CHUNKED.replace(b"1.1", b"1.0", 1), 400, "HTTP/1.1"),
     "no host": (LINE + b"\r\n", 400, "no Host header"),
+    "HTTP/1.9": (GET.replace(b"1.1", b"1.9"), 505, "HTTP/1.0 and HTTP/1.1"),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\n", 505, "HTTP/1.0 and HTTP/1.1"),
     "size of a chunk": (CHUNKED + b"0x5\r\nhello\r\n", 400, "hexadecimal"),
     "negative chunk": (CHUNKED + b"-5\r\nhello\r\n", 400, "hexadecimal"),
     "underscore": (CHUNKED + b"1_0\r\n", 400, "hexadecimal"),
@@ -202,7 +204,7 @@ def test_a_body_of_the_limit_is_accepted(settings, is_chunked):
 CAUSES = {
     "request line": (b"GET /\r\nHost: x\r\n\r\n", 400, "The request line is malformed."),
     "method": (b"get / HTTP/1.1\r\nHost: x\r\n\r\n", 400, "The method is malformed."),
-    "version": (b"GET / HTTP/3.0\r\n\r\n", 400, "The HTTP version is not supported."),
+    "version": (b"GET / HTCPCP/1.0\r\n\r\n", 400, "The HTTP version is not supported."),
     "name": (POST + b"X y: z\r\n\r\n", 400, "The name of a header is malformed."),
     "header": (POST + b"X\r\n\r\n", 400, "A header is malformed or repeated."),
     "two hosts": (POST + b"Host: y\r\n\r\n", 400, "The Host header is malformed or repeated."),
