@@ -33,6 +33,7 @@ WITHOUT_DATABASE = {
 
 
 def main(argv: list[str]) -> None:
+    _check_arguments(argv)
     command = argv[1] if len(argv) > 1 else ""
     if command != "setup":  # it mends the file
         env.load_file()
@@ -46,6 +47,21 @@ def main(argv: list[str]) -> None:
             execute_from_command_line(argv)
         finally:
             sys.stdout.flush()
+
+
+def _check_arguments(argv: list[str]) -> None:
+    """Neither PostgreSQL nor Coolify accepts what is not UTF-8, and it cannot be printed."""
+    for word in argv[1:]:
+        if not _is_utf_8(word):
+            raise SystemExit(f"botpool: the argument {word!r} is not UTF-8")
+
+
+def _is_utf_8(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager

@@ -47,6 +47,21 @@ def test_an_unreachable_database_is_reported_with_postgresqls_reason(words, data
     assert line.startswith("botpool: PostgreSQL: connection failed")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["release_slot", "\udcff", "--reason", "x"],
+        ["drain_server", "\udcff"],
+        ["warm_image", "x:y", "--server", "\udcff"],
+        ["\udcff"],
+    ],
+)
+def test_an_argument_that_is_not_utf_8_is_refused_with_one_line(words, data_dir):
+    code, [line] = run(*words, data_dir=data_dir, DATABASE_URL=AWAY)
+    assert code == 1
+    assert line == r"botpool: the argument '\udcff' is not UTF-8"
+
+
 def test_the_doctor_skips_checks_that_need_an_unreachable_database(data_dir):
     code, lines = run("doctor", data_dir=data_dir, DATABASE_URL=AWAY)
     assert code == 1
