@@ -1,6 +1,5 @@
 """All settings, read from the environment only. README.md explains the important ones."""
 
-import json
 import re
 from contextlib import suppress
 from datetime import timedelta
@@ -9,7 +8,7 @@ from urllib.parse import urlsplit
 import dj_database_url
 
 from botpool.runtime.postgres import server as postgres
-from botpool.runtime.secret_files import is_one_word, read_or_make
+from botpool.runtime.secret_files import is_one_word, read_object, read_or_make
 from coolify.client.image import is_image
 from core import environment as env
 
@@ -130,10 +129,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 def _simulator() -> dict[str, str]:
     """The simulator that `manage.py up` started, for commands in other shells."""
-    try:
-        return json.loads((DATA_DIR / "simulator.json").read_text())
-    except (OSError, ValueError):
-        return {}
+    found = read_object(DATA_DIR / "simulator.json")
+    return found if all(isinstance(value, str) for value in found.values()) else {}
 
 
 _uses_simulator = not env.text("COOLIFY_API_URL")

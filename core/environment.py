@@ -24,12 +24,17 @@ def file_path() -> Path | None:
     named = os.environ.get("BOTPOOL_ENV_FILE")
     if named is None:
         return BASE_DIR / ".env"
-    return Path(named).expanduser().resolve() if named.strip() else None
+    return Path(os.path.realpath(os.path.expanduser(named))) if named.strip() else None
 
 
 def load_file() -> None:
     """Set the variables of the file that are not set: the environment wins."""
     path = file_path()
+    # A mistyped name must not start a Botpool with other settings.
+    if path and "BOTPOOL_ENV_FILE" in os.environ and not path.is_file():
+        raise SystemExit(
+            f"botpool: BOTPOOL_ENV_FILE names {path}, which is not a file; leave it empty for none"
+        )
     for name, value in (read_file(path) if path else {}).items():
         if name not in os.environ:
             os.environ[name] = value
@@ -138,18 +143,26 @@ def url(
     ending: str = "",
     secret: bool = False,
 ) -> str:
-    """`secret`: it may contain a password, so the error about a wrong value does not show it."""
+    """`secret`: it may contain a password, so the error about a wrong value does not show it.
+
+    Any other URL is shown in messages and on pages, and is refused with a password.
+    """
     allowed = f"a URL without spaces that begins with {' or '.join(f'{s}://' for s in schemes)}"
     if ending:
         allowed += f" and ends with {ending}"
+    if not secret:
+        allowed += ", without user name and password"
 
     def valid(value: str) -> bool:
         parts = urlsplit(value)
         host = (parts.hostname or "").split()
         is_place = bool(parts.path) if parts.scheme == "unix" else len(host) == 1
-        return not value or (parts.scheme in schemes and is_place and value.endswith(ending))
+        is_open = secret or "@" not in value
+        is_right = parts.scheme in schemes and is_place and value.endswith(ending)
+        return not value or (is_right and is_open)
 
-    return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid, secret=secret)
+    hidden = secret or "@" in text(name, default)
+    return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid, secret=hidden)
 
 
 def is_network(word: str) -> bool:

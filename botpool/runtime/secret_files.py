@@ -1,5 +1,6 @@
 """Secrets, and files in the data directory that only their owner can read."""
 
+import json
 import logging
 import os
 import re
@@ -7,6 +8,7 @@ import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +129,15 @@ def write_privately(path: Path, text: str) -> None:
     """Replace the file atomically."""
     _write_draft(path, text).replace(path)
     _flush_names(path.parent)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in this file, an empty one if it is missing or damaged."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _write_draft(path: Path, text: str) -> Path:

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from botpool.runtime.postgres.file_locks import is_free
-from botpool.runtime.secret_files import write_privately
+from botpool.runtime.secret_files import read_object, write_privately
 from core import environment as env
 
 FILE = "up.json"
@@ -38,17 +40,32 @@ def environment_shared(data_dir: Path, chosen: dict[str, str]) -> Iterator[None]
 
 def adopt_environment(data_dir: Path) -> None:
     """Take variables that the shell does not set from the `up` on this directory and database."""
-    try:
-        found = json.loads((data_dir / FILE).read_text())
-        is_stale = is_free(data_dir / LOCK)
-    except (OSError, ValueError):
-        return
-    if is_stale or found["database"] != _database():
+    found = read_object(data_dir / FILE)
+    if found.get("database") != _database() or not _is_running(data_dir):
         return
     another_coolify = env.is_set_by_shell("COOLIFY_API_URL")
-    for name, value in found["environment"].items():
+    for name, value in _variables(found).items():
         if not ((another_coolify and name.startswith("COOLIFY_")) or env.is_set_by_shell(name)):
             os.environ[name] = value
+
+
+def _is_running(data_dir: Path) -> bool:
+    try:
+        return not is_free(data_dir / LOCK)
+    except OSError:
+        return False
+
+
+def _variables(found: dict[str, Any]) -> dict[str, str]:
+    """None of them if one cannot be a variable: the file is damaged."""
+    shared = found.get("environment")
+    if not isinstance(shared, dict):
+        return {}
+    return shared if all(_is_variable(*item) for item in shared.items()) else {}
+
+
+def _is_variable(name: str, value: Any) -> bool:
+    return bool(re.fullmatch(r"\w+", name)) and isinstance(value, str) and "\0" not in value
 
 
 def _database() -> str:

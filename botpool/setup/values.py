@@ -41,6 +41,9 @@ def fault_of_database(url: str) -> str:
             version = connection.info.server_version
     except psycopg.Error as error:
         reason = str(error).strip().splitlines()[-1]
+        # libpq repeats a password that is not percent-encoded as it should be.
+        if password := urlsplit(url).password:
+            reason = reason.replace(password, "(hidden)")
         return f"PostgreSQL: {reason}. Is the address right, and may this machine connect?"
     if version < OLDEST_POSTGRES:
         return f"it is PostgreSQL {version // 10_000}; use 14 or newer"

@@ -106,6 +106,23 @@ def test_the_password_in_a_wrong_database_url_is_not_shown():
     assert "hunter2" not in refused(DATABASE_URL="mysql://root:hunter2@db/botpool")
 
 
+@pytest.mark.parametrize("name", ["COOLIFY_API_URL", "BOTPOOL_PUBLIC_URL"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://u:hunter2@127.0.0.1:9/api/v1",
+        "http://hunter2@127.0.0.1:9/api/v1",
+        "http://u:hunter2/x@127.0.0.1:9/api/v1",
+        "ftp://u:hunter2@127.0.0.1:9/api/v1",
+    ],
+)
+def test_an_address_with_a_password_is_refused_without_showing_it(name, url):
+    line = refused(**{name: url})
+    assert line.startswith(f"botpool: {name} is (hidden); allowed: ")
+    assert "without user name and password" in line
+    assert "hunter2" not in line
+
+
 def test_an_address_may_end_with_a_slash():
     found = read(COOLIFY_API_URL="https://coolify.example/api/v1/")
     assert found["COOLIFY_API_URL"] == "https://coolify.example/api/v1"
@@ -277,6 +294,30 @@ def test_a_damaged_secret_file_is_refused_with_one_line(tmp_path, name, damage, 
 def test_a_webhook_secret_in_a_file_fits_into_a_path(tmp_path):
     (tmp_path / "coolify_webhook_secret").write_text(f"{SECRET}/{SECRET}")
     assert "letters, digits and -._~" in refused(BOTPOOL_DATA_DIR=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[1, 2]", "7", "null", '{"url": 1}', '{"servers": ["a"]}', "[" * 100_000],
+)
+def test_a_damaged_address_of_the_simulator_is_ignored(tmp_path, content):
+    (tmp_path / "simulator.json").write_text(content)
+    found = read(BOTPOOL_DATA_DIR=str(tmp_path))
+    assert found["COOLIFY_API_URL"] == "http://127.0.0.1:8780/api/v1"
+
+
+def test_a_file_that_was_named_must_be_there(tmp_path):
+    for path in (tmp_path / "missing/.env", tmp_path):
+        done = manage("check", BOTPOOL_ENV_FILE=str(path))
+        assert done.returncode == 1
+        [line] = done.stderr.splitlines()
+        assert line.startswith(f"botpool: BOTPOOL_ENV_FILE names {path}, which is not a file")
+
+
+def test_a_named_file_is_read_and_an_empty_name_means_none(tmp_path):
+    (tmp_path / "env").write_text("MAX_POOL_SIZE=many\n")
+    assert "MAX_POOL_SIZE is 'many'" in manage("check", BOTPOOL_ENV_FILE=f"{tmp_path}/env").stderr
+    assert manage("check", BOTPOOL_ENV_FILE=" ").returncode == 0
 
 
 def test_a_file_as_data_directory_is_refused_with_one_line(tmp_path):

@@ -255,6 +255,12 @@ def test_a_database_is_tried():
     assert "PostgreSQL: " in values.fault_of_database("postgres://u:p@127.0.0.1:1/x")
 
 
+def test_a_password_that_libpq_cannot_read_is_not_shown():
+    fault = values.fault_of_database("postgres://u:hunter%zz@127.0.0.1:1/x")
+    assert "percent-encoded" in fault
+    assert "hunter" not in fault
+
+
 # --- Every command reads it ---------------------------------------------------------------------
 
 

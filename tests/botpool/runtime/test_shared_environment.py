@@ -86,6 +86,27 @@ def test_settings_of_a_different_coolify_are_not_taken_over(tmp_path, shell):
     assert "COOLIFY_SIMULATED" not in adopt(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[1, 2]",
+        "7",
+        "{}",
+        '{"database": ""}',
+        '{"database": "", "environment": [1]}',
+        '{"database": "", "environment": {"WORKERS": 7}}',
+        '{"database": "", "environment": {"A=B": "7"}}',
+        '{"database": "", "environment": {"WORKERS": "7\\u0000"}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_file_is_ignored(tmp_path, shell, content):
+    (tmp_path / FILE).write_text(content)
+    shell.clear()
+    assert adopt(tmp_path) == {}
+
+
 def test_without_a_running_up_nothing_changes(tmp_path):
     os.environ.clear()
     adopt_environment(tmp_path)
