@@ -48,8 +48,9 @@ HARM = {
     FindingKind.STUCK_STOPPING: Harm.SLOT,
     FindingKind.CONTAINER_LEFT: Harm.SLOT,
     FindingKind.APPLICATION_GONE: Harm.SLOT,
+    # The evidence is our own clock, and the bot was told to leave: one that listens is gone.
+    FindingKind.MEETING_TOO_LONG: Harm.SLOT,
     FindingKind.HEARTBEAT_LOST: Harm.MEETING,
-    FindingKind.MEETING_TOO_LONG: Harm.MEETING,
     FindingKind.CONTAINER_GONE: Harm.MEETING,
     FindingKind.CRASH_LOOP: Harm.MEETING,
 }

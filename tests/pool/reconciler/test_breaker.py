@@ -156,7 +156,6 @@ def test_every_kind_with_a_repair_has_a_class():
     assert set(HARM) == set(FindingKind) - only_reported
     assert {kind for kind, harm in HARM.items() if harm is Harm.MEETING} == {
         FindingKind.HEARTBEAT_LOST,
-        FindingKind.MEETING_TOO_LONG,
         FindingKind.CONTAINER_GONE,
         FindingKind.CRASH_LOOP,
     }

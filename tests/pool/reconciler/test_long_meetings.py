@@ -67,6 +67,14 @@ def test_a_bot_that_stays_all_the_same_fails_and_its_slot_is_released():
     assert Finding.objects.get(kind="meeting_too_long").evidence["limitSeconds"] == 86_400
 
 
+def test_however_many_stay_none_waits_for_an_operator():
+    """The evidence is our own clock, and they were told to leave: those that listen are gone."""
+    for _ in range(5):
+        bot_that_runs_for(LIMIT + GRACE + timedelta(minutes=1))
+    assert reconcile().stopped == ""
+    assert set(Bot.objects.values_list("status", flat=True)) == {"FAILED"}
+
+
 def test_the_limit_can_be_set(settings):
     settings.MAX_MEETING_DURATION = timedelta(hours=1)
     settings.MEETING_LEAVE_GRACE = timedelta(minutes=2)
