@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from coolify.simulator.values import check_fields
+
 DEFAULT_TOKEN = "1|botpool-simulator"  # noqa: S105 - a made-up token for a made-up Coolify
 DEFAULT_PROJECT = "simulated-project"
 DEFAULT_SERVER = "simulated-server"
@@ -47,6 +49,8 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 0
+    # Names under which the page and the control path are open, besides addresses and short names.
+    allowed_hosts: list[str] = field(default_factory=list)
     speed: float = 1.0
     seed: int = 0
     state_file: str | None = None
@@ -120,6 +124,9 @@ class Settings:
         unknown = sorted(set(changes) - CHANGEABLE)
         if unknown:
             raise ValueError(f"cannot be changed while the simulator runs: {', '.join(unknown)}")
+        check_fields(Settings, changes)
+        if "version" in changes and not is_version(changes["version"]):
+            raise ValueError("version must be numbers separated by dots, such as 4.3.11")
         for name, value in changes.items():
             setattr(self, name, value)
 
@@ -127,13 +134,23 @@ class Settings:
         return version_numbers(self.version) >= version_numbers(version)
 
 
-FIXED = {"host", "port", "speed", "seed", "state_file", "tokens", "servers", "bot_threads"}
+FIXED = {
+    "host", "port", "allowed_hosts", "speed", "seed", "state_file", "tokens", "servers",
+    "bot_threads",
+}  # fmt: skip
 CHANGEABLE = {each.name for each in fields(Settings)} - FIXED
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
     plain = version.removeprefix("v").partition("-")[0]
     return tuple(int(part) for part in plain.split("."))
+
+
+def is_version(text: str) -> bool:
+    try:
+        return bool(version_numbers(text))
+    except ValueError:
+        return False
 
 
 def server_uuids(count: int) -> list[str]:

@@ -19,6 +19,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8089)
+        parser.add_argument(
+            "--allowed-host",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="open the page and the control path under this name, too; can be repeated",
+        )
         parser.add_argument("--speed", type=positive, default=1.0, help="1 is Coolify's own speed")
         parser.add_argument("--seed", type=int, default=0, help="seed for what the bots do")
         parser.add_argument("--servers", type=count, default=1, help="how many (default: 1)")
@@ -96,6 +103,7 @@ def settings_from(options: dict[str, Any]) -> Settings:
     return Settings(
         host=options["host"],
         port=options["port"],
+        allowed_hosts=options["allowed_host"],
         speed=options["speed"],
         seed=options["seed"],
         state_file=options["state"],

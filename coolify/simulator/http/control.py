@@ -9,6 +9,7 @@ from coolify.simulator.http.scenes import Scenes
 from coolify.simulator.http.server_routes import checked_cleanup
 from coolify.simulator.messages import Answer, Refusal, Request, not_found, ok, refusal
 from coolify.simulator.record import record, state
+from coolify.simulator.values import check_fields, check_value
 from coolify.simulator.world.agent import Agent
 from coolify.simulator.world.containers import Containers
 from coolify.simulator.world.deployments import Deployments
@@ -78,10 +79,11 @@ class Control:
 
     def _answer(self, request: Request) -> Answer:
         name = request.path.removeprefix(CONTROL).strip("/")
-        data = json.loads(request.body) if request.body else {}
+        data = json_object(request.body) if request.body else {}
         if request.method == "GET":
             return self._show(name)
         if name == "faults" and request.method == "POST":
+            check_fields(Fault, data)
             return ok(asdict(self._faults.add(Fault(**data))))
         if name == "faults" and request.method == "DELETE":
             self._faults.remove(int(request.query["id"]) if "id" in request.query else None)
@@ -121,8 +123,10 @@ class Control:
 
     def _restart_coolify(self, data: dict[str, Any]) -> None:
         """Fail all queued and running deployments, and answer 502 during the outage."""
+        outage = data.get("outage_seconds", 0)
+        check_value("outage_seconds", outage, float)
         self._deployments.fail_all(why="Coolify was restarted.")
-        self.down_until = self._world.clock.now() + float(data.get("outage_seconds", 0))
+        self.down_until = self._world.clock.now() + outage
         self._world.tell("coolify restarted")
 
     def _delete_application(self, data: dict[str, Any]) -> None:
@@ -150,22 +154,27 @@ class Control:
             self._containers.remove(container, reason="vanished")
 
     def _set_status(self, data: dict[str, Any]) -> None:
-        self._world.set_status(self._application(data), status=data["status"])
+        self._world.set_status(self._application(data), status=text(data, "status"))
 
     def _change_server(self, data: dict[str, Any]) -> None:
         server = self._server(data)
+        changes = {name: data[name] for name in SERVER_FIELDS & set(data)}
+        check_fields(Server, changes)
+        cleanup = data.get("docker_cleanup", {})
+        check_value("docker_cleanup", cleanup, dict)
+        cleanup = checked_cleanup(cleanup)
         if "reachable" in data:
             noticed = bool(data.get("noticed", True))
             self._agent.set_reachable(server, reachable=bool(data["reachable"]), noticed=noticed)
-        for name in SERVER_FIELDS & set(data):
-            setattr(server, name, data[name])
-        server.docker_cleanup |= checked_cleanup(data.get("docker_cleanup", {}))
+        for name, value in changes.items():
+            setattr(server, name, value)
+        server.docker_cleanup |= cleanup
 
     def _add_server(self, data: dict[str, Any]) -> None:
-        self._world.add_server(uuid=data["server"])
+        self._world.add_server(uuid=text(data, "server"))
 
     def _warm_image(self, data: dict[str, Any]) -> None:
-        self._images.keep(self._server(data), data["image"])
+        self._images.keep(self._server(data), text(data, "image"))
 
     def _clean_up(self, data: dict[str, Any]) -> None:
         """Clean up the named server, or all of them."""
@@ -185,3 +194,18 @@ class Control:
         if uuid not in self._world.servers:
             raise not_found("Server not found.")
         return self._world.servers[uuid]
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise refusal(400, "The body must be a JSON object.")
+    return found
+
+
+def text(data: dict[str, Any], name: str) -> str:
+    check_value(name, data[name], str)
+    return str(data[name])

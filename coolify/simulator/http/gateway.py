@@ -11,7 +11,8 @@ from typing import Any
 from coolify.simulator.http.api import PREFIX, Api
 from coolify.simulator.http.control import CONTROL, Control
 from coolify.simulator.http.page import overview
-from coolify.simulator.messages import Answer, ConnectionLost, Request, html_page
+from coolify.simulator.http.visitors import check_visitor
+from coolify.simulator.messages import Answer, ConnectionLost, Refusal, Request, html_page
 from coolify.simulator.world.faults import Fault, Faults
 from coolify.simulator.world.world import World
 
@@ -67,14 +68,19 @@ class Gateway:
 
     def answer(self, request: Request) -> Answer:
         # Links to Coolify's own pages show the overview too.
-        if request.path == "/" or request.path.startswith("/project/"):
-            with self._world.lock:
+        is_page = request.path == "/" or request.path.startswith("/project/")
+        if not is_page and not request.path.startswith(CONTROL):
+            return self._answer_as_coolify(request)
+        settings = self._world.settings
+        try:
+            check_visitor(request, hosts=[settings.host, *settings.allowed_hosts])
+        except Refusal as refused:
+            return refused.answer
+        with self._world.lock:
+            if is_page:
                 return overview(self._world, scenes=self._control.scenes.listing())
-        if request.path.startswith(CONTROL):
-            with self._world.lock:
-                answer = self._control.answer(request)
-            return back_to_the_page() if is_from_the_page(request, answer) else answer
-        return self._answer_as_coolify(request)
+            answer = self._control.answer(request)
+        return back_to_the_page() if is_from_the_page(request, answer) else answer
 
     def _answer_as_coolify(self, request: Request) -> Answer:
         with self._world.lock:

@@ -54,7 +54,12 @@ class Fault:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"{self.kind!r} is not a fault: choose from {', '.join(KINDS)}")
-        re.compile(self.path)
+        if not 200 <= self.status <= 599:
+            raise ValueError("status must be from 200 to 599")
+        try:
+            re.compile(self.path)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"path is not a regular expression: {error}") from None
 
     @property
     def spent(self) -> bool:
