@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from api.schemas.bodies import CANNOT_BE_STORED
 from api.schemas.words import explained
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
+from bots.masking import masked_line
 from bots.meetings import BLANK, EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
 from bots.status import BotStatus, FailureCause, Platform
@@ -284,7 +285,8 @@ class Stay(Outgoing):
 def _fit_for_storage(reason: Any) -> Any:
     if not isinstance(reason, str):
         return reason
-    text = CANNOT_BE_STORED.sub("", reason).strip()
+    # A bot may quote what it was given. Hidden before the cut: half a secret may not look like one.
+    text = masked_line(CANNOT_BE_STORED.sub("", reason[: 4 * LONGEST_REASON]).strip())
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 
 
@@ -298,7 +300,8 @@ class StatusReport(Incoming):
     status: Literal["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE", "FAILED"]
     reason: Annotated[str, BeforeValidator(_fit_for_storage)] | None = Field(
         None,
-        description=f"Cut to {LONGEST_REASON} characters. If omitted, `failureReason` is used.",
+        description=f"Cut to {LONGEST_REASON} characters, and what looks like a secret is hidden. "
+        "If omitted, `failureReason` is used.",
     )
 
     @model_validator(mode="before")

@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus, FailureCause
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error
-from slots.models import Slot
+from slots.models import Slot, SlotTransition
 from tests.api.conftest import Api, Assigned
 from tests.factories import BotFactory, SlotFactory
 
@@ -240,6 +240,30 @@ def test_a_long_reason_is_cut(assigned, status):
     assert assigned.report(status, "x" * 1001).status_code == 200
     assert assigned.status() == status
     assert last_reason(assigned) == "x" * 999 + "…"
+
+
+SECRETIVE = (
+    "Could not join https://zoom.us/j/555?pwd=S3CRET1 with passcode: S3CRET2 token=S3CRET3 "
+    "of postgres://bot:S3CRET4@db"
+)
+
+
+@pytest.mark.parametrize("status", ["IN_CALL", "FAILED"])
+@pytest.mark.parametrize("name", ["reason", "failureReason"])
+def test_a_secret_in_a_reason_is_neither_stored_nor_logged(assigned, caplog, status, name):
+    with caplog.at_level("INFO"):
+        assigned.api.post(f"bots/{assigned.bot.pk}/status", {"status": status, name: SECRETIVE})
+    assigned.bot.refresh_from_db()
+    stored = [*assigned.bot.events.values_list("reason", flat=True), assigned.bot.status_reason]
+    stored += [assigned.bot.failure_reason]
+    stored += SlotTransition.objects.values_list("reason", flat=True)
+    assert any("https://zoom.us/j/555" in text for text in stored)
+    assert "S3CRET" not in "".join(stored) + caplog.text
+
+
+def test_a_secret_at_the_cut_of_a_long_reason_is_hidden(assigned):
+    assigned.report("FAILED", "x" * 970 + " postgres://bot:S3CRET-" + "x" * 30 + "@db")
+    assert "S3CRET" not in last_reason(assigned)
 
 
 def test_a_reason_of_the_maximum_length_is_kept(assigned):
