@@ -3,9 +3,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from bots.masking import masked_text
-from bots.meetings import masked_address, without_hidden_end
+from bots.meetings import masked_address, searched_words
 from bots.models import Bot, BotEvent
-from bots.search import readable_address
 from bots.status import BotStatus
 from core.admin import ActionPermission, ReadOnlyAdmin, known_values, page_action
 
@@ -17,24 +16,20 @@ class BotAdmin(ActionPermission, ReadOnlyAdmin):
         "last_heartbeat_at", "created_at", "failure_reason",
     ]  # fmt: skip
     list_filter = ["status", "platform", "failure_kind"]
-    search_fields = ["=id", "=correlation_id", "readable_address", "display_name"]
+    search_fields = ["=id", "=correlation_id", "shown_address", "display_name"]
     ordering = ["-pk"]
-    exclude = ["config", "meeting_url"]
+    exclude = ["config", "meeting_url", "shown_address"]
     readonly_fields = ["meeting", "configuration"]
     actions = [page_action("cancel-bot", "Cancel"), page_action("try-again", "Try again")]
 
     def view_on_site(self, bot: Bot) -> str:
         return f"/bots/{bot.pk}/"
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Bot]:
-        bots: QuerySet[Bot] = super().get_queryset(request)
-        return bots.alias(readable_address=readable_address())
-
     def get_search_results(
         self, request: HttpRequest, bots: QuerySet[Bot], words: str
     ) -> tuple[QuerySet[Bot], bool]:
         found: tuple[QuerySet[Bot], bool] = super().get_search_results(
-            request, bots, without_hidden_end(words)
+            request, bots, searched_words(words)
         )
         return found
 

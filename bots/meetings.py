@@ -52,18 +52,30 @@ def platform_of(address: str, *, given: Platform | None = None) -> Platform:
 _SECRET_PART = re.compile(r"(?<=[?&;])([^=&;#]*=)?[^&#]+|(?<=#)([^=&#/]*=)[^&#]+")
 
 
+# Printable ones of ASCII, also escaped several times.
+_ESCAPED = re.compile(r"%(?:25){0,3}(2[1-9A-Fa-f]|[3-6][\dA-Fa-f]|7[\dA-Ea-e])")
+
+
 def masked_address(address: str) -> str:
-    """The address with all values of its query hidden. The rest is enough to recognise it."""
+    """The address with all values of its query hidden, and what else looks like a secret.
+
+    Searches look in `Bot.shown_address`: when this hides more than before, fill it again.
+    """
+    shown = _without_values(address)
+    plain = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), shown)
+    if plain == shown:
+        return shown
+    hidden = _without_values(plain)
+    return shown if hidden == plain else hidden
+
+
+def _without_values(address: str) -> str:
     return masked_line(_SECRET_PART.sub(lambda found: (found[1] or found[2] or "") + MASK, address))
 
 
-# What `masked_address` hides, in Python and in PostgreSQL: searches must not find it.
-HIDDEN_END = r"[?&;]\S*|#[^/\s]*=\S*"
-
-
-def without_hidden_end(words: str) -> str:
-    """Words to search for, as they are unless they contain an address."""
-    return re.sub(HIDDEN_END, "", words) if "/" in words else words
+def searched_words(words: str) -> str:
+    """Words to search for. Of an address only what pages show, as people paste whole ones."""
+    return masked_address(re.sub(r"\?\S*", "", words)) if "/" in words else words
 
 
 # Blank, though Unicode calls them letters or marks. For use in a class of a pattern.

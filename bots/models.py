@@ -5,7 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from bots.clients import ApiKey, Client, RequestName
-from bots.search import document
+from bots.search import ShownAddress, document
 from bots.status import BOTS_FAIL_BY, MOVES, TERMINAL, BotStatus, FailureKind, Platform
 from bots.webhooks import Webhook, WebhookDelivery, WebhookEndpoint
 from core.constraints import allowed_moves
@@ -38,6 +38,7 @@ class Bot(models.Model):
     correlation_id = models.CharField(max_length=64)
     platform = models.CharField(max_length=20, choices=Platform)
     meeting_url = models.CharField("meeting address", max_length=2000)
+    shown_address = ShownAddress(editable=False, db_default="")
     display_name = models.CharField(max_length=255, default="Meeting Bot")
     config = models.JSONField(default=dict, blank=True)
     priority = models.PositiveSmallIntegerField(
@@ -120,7 +121,7 @@ class Bot(models.Model):
             models.Index(name="bot_list_by_platform", fields=["platform", "-id"]),
             models.Index(name="bot_list_by_client", fields=["client", "-id"]),
             models.Index(name="bot_list_by_both", fields=["platform", "status", "-id"]),
-            GinIndex(document(), name="bot_by_words"),
+            GinIndex(document(), name="bot_by_shown_words"),
         ]
 
     def __str__(self) -> str:

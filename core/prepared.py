@@ -91,7 +91,7 @@ def insert_row(
 def insert_instance(instance: models.Model) -> None:
     """As `instance.save(force_insert=True)`, without signals."""
     model, fields = type(instance), instance._meta.concrete_fields
-    given = {field.attname: getattr(instance, field.attname) for field in fields}
+    given = {field.attname: field.pre_save(instance, add=True) for field in fields}
     left = [name for name, value in given.items() if _is_left_to_database(model, name, value)]
     for name in left:
         del given[name]

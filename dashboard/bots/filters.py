@@ -6,7 +6,7 @@ from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
 from bots.models import Bot
-from bots.search import document, query, readable_document
+from bots.search import document, query, same_document
 from bots.status import TERMINAL, BotStatus, Platform
 from pool.lifecycle import get_bot_by_container_uuid
 
@@ -26,8 +26,7 @@ def bots_that_match(given: QueryDict) -> QuerySet[Bot]:
         bots = bots.filter(status=given["status"])
     words = given.get("q", "").strip()
     if words:
-        documents = {"words": document(), "readable_words": readable_document()}
-        bots = bots.alias(**documents).filter(_search(words))
+        bots = bots.alias(words=document(), same_words=same_document()).filter(_search(words))
     return bots
 
 
@@ -36,7 +35,7 @@ def _search(words: str) -> Q:
     found = Q(correlation_id=words) | _numbered(words)
     wanted = query(words)
     if wanted is not None:
-        found |= Q(words=wanted) & Q(readable_words=wanted)
+        found |= Q(words=wanted) & Q(same_words=wanted)
     return found | _ran_in_container(words)
 
 

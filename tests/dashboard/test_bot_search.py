@@ -88,11 +88,11 @@ MANY = """
 INSERT INTO bots_bot (
     correlation_id, platform, meeting_url, display_name, config, priority, queue_timeout, status,
     previous_status, failure_reason, failure_kind, placements, slot_name, coolify_service_uuid,
-    status_since, created_at, ended_at
+    status_since, created_at, ended_at, shown_address
 )
 SELECT 'corr-' || n, 'zoom', 'https://zoom.us/j/' || 10000000000 + n, 'Notetaker ' || n, '{}', 100,
     interval '5 minutes', 'DONE', 'IN_CALL', '', '', 1, 'pool-zoom-' || n % 100, '',
-    now(), now(), now()
+    now(), now(), now(), 'https://zoom.us/j/' || 10000000000 + n
 FROM generate_series(1, 120000) AS n
 """
 
@@ -120,7 +120,7 @@ def assert_the_search_uses_its_indexes(words):
     plan = json.loads(rows.explain(format="json"))[0]["Plan"]
     used = {node.get("Index Name") for node in nodes(plan)}
     assert not [node for node in nodes(plan) if node["Node Type"] == "Seq Scan"]
-    assert "bot_by_words" in used, plan
+    assert "bot_by_shown_words" in used, plan
     # Not a walk through the whole table in the order of the list.
     walks = [node for node in nodes(plan) if node["Node Type"].startswith("Index")]
     assert [node for node in walks if "Filter" in node] == []
