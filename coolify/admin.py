@@ -1,6 +1,6 @@
 from django.contrib import admin
 
-from coolify.models import Budget, CallCount
+from coolify.models import Budget, CallCount, Refusal
 from core.admin import ReadOnlyAdmin
 
 
@@ -14,3 +14,9 @@ class CallCountAdmin(ReadOnlyAdmin):
     list_display = ["name", "call_class", "outcome", "total"]
     list_filter = ["call_class", "outcome"]
     ordering = ["name"]
+
+
+@admin.register(Refusal)
+class RefusalAdmin(ReadOnlyAdmin):
+    list_display = ["ability", "reason", "since", "probe_at", "probes"]
+    exclude = ["token"]

@@ -11,7 +11,8 @@ import botpool.urls  # noqa: F401 (registers all models)
 from api.keys import create_api_key
 from api.webhooks.endpoints import create_endpoint
 from bots.meetings import masked_address
-from bots.models import ApiKey, BotEvent, Webhook, WebhookDelivery
+from bots.models import ApiKey, BotEvent, RequestName, Webhook, WebhookDelivery
+from coolify.models import Refusal
 from pool.request import BotRequest, request_bot
 from tests.dashboard.conftest import logged_in, make_user
 from tests.factories import BotFactory
@@ -65,6 +66,19 @@ def test_the_admin_shows_no_secret_to_those_who_may_not_administer(viewer, opera
             answer = client.get(page)
             assert answer.status_code in (200, 302, 403), page
             assert "S3CRET" not in answer.text, page
+
+
+@pytest.mark.parametrize("model", site._registry, ids=lambda model: model.__name__)
+def test_the_admin_shows_no_hash_of_a_secret(viewer, bot, model):
+    """Whoever knows the rest of the request can guess a passcode until the hash is the same."""
+    key = ApiKey.objects.get()
+    RequestName.objects.create(
+        api_key=key, kind="idempotency", name="order-1", bot=bot, body_hash="B0D1" * 16
+    )
+    Refusal.objects.create(token="F1A9" * 4, ability="deploy", reason="x")
+    for page in admin_pages(model):
+        text = viewer.get(page).text
+        assert not any(each in text for each in (key.key_hash, "B0D1B0D1", "F1A9F1A9")), page
 
 
 @pytest.mark.parametrize("model", ["webhook", "webhookendpoint"])
