@@ -19,6 +19,7 @@ from django.template.defaultfilters import pluralize
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from api.schemas.bodies import CANNOT_BE_STORED
 from bots.models import Bot
 from dashboard.audit import actor_of, record_action
 from dashboard.permissions import refuse_without
@@ -201,9 +202,12 @@ def _extra(order: Order) -> str:
 def _targets(request: HttpRequest) -> list[tuple[str, str]]:
     try:
         given = json.loads(request.POST.get("targets", ""))
-        return [(str(key), str(seen)) for key, seen in given][:MOST_TARGETS]
-    except (ValueError, TypeError):
+        targets = [(str(key), str(seen)) for key, seen in given][:MOST_TARGETS]
+    except (ValueError, TypeError, RecursionError):
         raise BadRequest("The list of targets cannot be read") from None
+    if any(CANNOT_BE_STORED.search(key + seen) for key, seen in targets):
+        raise BadRequest("The list of targets cannot be stored")
+    return targets
 
 
 def _tell(request: HttpRequest, action: Action, *, done: int, skipped: list[str]) -> None:
