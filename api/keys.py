@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from api.rates import WINDOW
 from api.webhooks.endpoints import create_endpoint
 from bots.models import ApiKey, Client
+from bots.names import is_readable_name
 from core.sql import columns, fetch_one, instance
 
 _PREFIX = "bp_"
@@ -69,7 +70,7 @@ def create_api_key(
 
     It belongs to the client of this name, or of its own; a new one is made."""
     for each in (name, client or name):
-        if not (0 < len(each.strip()) <= _LONGEST_NAME and each.isprintable()):
+        if not is_readable_name(each) or len(each) > _LONGEST_NAME:
             raise ValueError(
                 f"The name of an API key or client must have 1 to {_LONGEST_NAME} printable "
                 "characters"

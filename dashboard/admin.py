@@ -9,6 +9,7 @@ from api.keys import create_api_key, revoke_api_key
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
 from api.webhooks.signatures import secret_of
 from bots.models import ApiKey, Client, RequestName, Webhook, WebhookDelivery, WebhookEndpoint
+from bots.names import check_readable_name
 from core.admin import ReadOnlyAdmin
 from core.administration.filters import by_time
 from core.permissions import ADMINISTER
@@ -21,6 +22,7 @@ from dashboard.notifications.records import Message, NotificationChannel
 class ApiKeyForm(forms.ModelForm):
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
+        check_readable_name(name)
         in_use = ApiKey.objects.filter(name=name, revoked_at=None).exclude(pk=self.instance.pk)
         if in_use.exists():
             raise forms.ValidationError("A key with this name is in use.")
@@ -108,6 +110,8 @@ class RequestNameAdmin(ReadOnlyAdmin):
     list_filter = ["kind"]
     search_fields = ["=name", "=bot__id"]
     list_select_related = ["api_key"]
+    # The hash of a request whose only unknown part is a passcode soon gives it away.
+    exclude = ["body_hash"]
     ordering = ["-pk"]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.cache import cache
+from django.core.validators import RegexValidator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_http_methods
 from bots.clients import OPERATORS
 from bots.meetings import WrongAddress, platform_of
 from bots.models import HIGHEST_PRIORITY_NUMBER, Client
+from bots.names import DISPLAY_NAME, WRONG_DISPLAY_NAME
 from bots.status import BotStatus, Platform
 from core.permissions import OPERATE
 from dashboard.audit import actor_of, record_action
@@ -31,7 +33,12 @@ class NewBotForm(forms.Form):
     platform = forms.ChoiceField(
         choices=[("", "Detect from address"), *Platform.choices], required=False
     )
-    display_name = forms.CharField(label="Display name", max_length=255, initial="Notetaker")
+    display_name = forms.CharField(
+        label="Display name",
+        max_length=255,
+        initial="Notetaker",
+        validators=[RegexValidator(DISPLAY_NAME, WRONG_DISPLAY_NAME)],
+    )
     priority = forms.IntegerField(
         min_value=0,
         max_value=HIGHEST_PRIORITY_NUMBER,

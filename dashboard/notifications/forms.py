@@ -8,6 +8,7 @@ from zoneinfo import available_timezones
 from django import forms
 from django.http import QueryDict
 
+from bots.names import check_readable_name
 from bots.status import Platform
 from dashboard.notifications.channels import check_thoroughly
 from dashboard.notifications.records import NotificationChannel, NotificationRule
@@ -25,7 +26,9 @@ _time = partial(
 
 class ChannelForm(forms.Form):
     name = forms.CharField(
-        max_length=80, widget=forms.TextInput(attrs={"placeholder": "Operators in Slack"})
+        max_length=80,
+        validators=[check_readable_name],
+        widget=forms.TextInput(attrs={"placeholder": "Operators in Slack"}),
     )
     url = forms.CharField(
         label="Address",
@@ -61,7 +64,7 @@ class ChannelForm(forms.Form):
 
 
 class RuleForm(forms.Form):
-    name = forms.CharField(max_length=80)
+    name = forms.CharField(max_length=80, validators=[check_readable_name])
     severity = forms.ChoiceField(choices=[("", "Any"), *Severity.choices], required=False)
     codes = forms.MultipleChoiceField(
         label="What",

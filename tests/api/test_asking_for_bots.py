@@ -104,6 +104,12 @@ def test_a_second_bot_for_the_same_meeting_is_allowed(client_api):
         ("botDisplayName", "   "),
         ("botDisplayName", "\u200b\u3164\t"),
         ("botDisplayName", "x" * 256),
+        ("botDisplayName", "a\u0007"),
+        ("botDisplayName", "a\r\nb"),
+        ("botDisplayName", "a\n"),
+        ("botDisplayName", "a\u2028b"),
+        ("botDisplayName", "a\u202eb"),
+        ("botDisplayName", "\u2066a\u2069"),
         ("platform", "webex"),
         ("platform", "zoom"),
         ("priority", -1),
@@ -138,6 +144,25 @@ def test_an_invalid_field_is_refused_by_name(client_api, field, value):
     assert not Bot.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Notes 😀",
+        "\U0001f469\u200d\U0001f4bb",
+        "❤\ufe0f",
+        "سكرتير",
+        "می\u200cخواهم",
+        "רשם",
+        "Ame\u0301lie",
+        "会議ボット",
+        "O'Hara <b>",
+    ],
+)
+def test_ordinary_names_are_allowed(client_api, name):
+    assert ask(client_api, {"botDisplayName": name}).status_code == 201
+    assert Bot.objects.get().display_name == name
+
+
 LARGEST_STRING = 131_072  # bytes: Linux's limit for one argument or variable
 
 
@@ -148,7 +173,7 @@ def test_the_largest_accepted_bot_fits_into_an_environment_variable(client_api, 
     letters = room // (len(json.dumps(letter, ensure_ascii=False).encode()) - 2)
     body = {
         "meetingUrl": meeting,
-        "botDisplayName": "x" + "\x01" * 254,
+        "botDisplayName": "😀" * 255,
         "config": {"x": letter * letters},
     }
     assert ask(client_api, body, **{"X-Correlation-Id": "c" * 64}).status_code == 201

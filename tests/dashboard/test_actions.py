@@ -287,6 +287,12 @@ def test_the_form_for_a_new_bot_shows_errors(operator):
     assert "No platform is known" in answer.content.decode()
 
 
+def test_the_form_for_a_new_bot_refuses_names_that_turn_the_direction(operator):
+    form = {"meeting_url": "https://zoom.us/j/1", "display_name": "a\u202eb", "priority": 1}
+    assert operator.post("/bots/new/", form).status_code == 422
+    assert not Bot.objects.exists()
+
+
 def test_the_form_for_a_new_bot_has_its_own_page(operator):
     assert 'name="meeting_url"' in operator.get("/bots/new/").text
 
@@ -479,6 +485,17 @@ def test_malformed_targets_are_refused(operator, targets):
     form = {"targets": targets, "reason": "Why not"}
     answer = operator.post("/actions/force-release/", form)
     assert answer.status_code == 400 or not OperatorAction.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["cancel-bot", "force-release", "pause", "cordon-server"])
+@pytest.mark.parametrize(
+    "targets", ["[" * 50_000, r'[["a\u0000", "b"]]', r'[["\ud800", "b"]]', r'[["a", "\u0000"]]']
+)
+def test_targets_that_cannot_be_stored_are_refused_with_a_sentence(operator, name, targets):
+    answer = operator.post(f"/actions/{name}/", {"targets": targets, "reason": "Why not"})
+    assert answer.status_code == 400
+    assert "cannot be read" in answer.text
+    assert not OperatorAction.objects.exists()
 
 
 def test_the_audit_names_the_target(operator):

@@ -64,3 +64,14 @@ def test_keys_are_filtered_by_words_that_fit(admin_client):
     page = admin_client.get("/admin/bots/apikey/?revoked_at__isempty=0").content.decode()
     assert "Revoked" in page and "In use" in page and "Not empty" not in page
     assert ">old<" in page and ">new<" not in page
+
+
+@pytest.mark.parametrize("name", ["\u202eevil", "al\x07ice", "a\u2028b"])
+def test_a_name_with_invisible_characters_is_refused_by_the_form(admin_client, name):
+    create_api_key(name="app")
+    form = {"name": name, "role": "client", "webhook_url": ""}
+    for address in (ADD, f"{LIST}{ApiKey.objects.get().pk}/change/"):
+        answer = admin_client.post(address, form)
+        assert answer.status_code == 200
+        assert "printable" in answer.text
+    assert ApiKey.objects.get().name == "app"

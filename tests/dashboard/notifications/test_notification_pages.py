@@ -100,6 +100,14 @@ def test_two_channels_cannot_have_one_name(administrator):
     assert "There is a channel with this name." in answer.text
 
 
+@pytest.mark.parametrize("name", ["\u202eevil", "al\x07ice"])
+def test_names_of_channels_and_rules_are_printable(administrator, name):
+    channel = administrator.post("/notifications/channels/new/", {"name": name, "url": URL})
+    rule = administrator.post("/notifications/rules/new/", {**RULE, "name": name})
+    assert (channel.status_code, rule.status_code) == (422, 422)
+    assert not NotificationChannel.objects.exists()
+
+
 def test_the_test_button_really_sends_and_shows_the_result(operator, receiver):
     channel = make_channel(receiver.url)
     assert act(operator, "test-channel", channel.pk) == "Send test: done for 1 channel."
