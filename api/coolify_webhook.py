@@ -2,13 +2,13 @@
 
 import json
 from hmac import compare_digest
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
 from ninja import Router, Status
 
 from api.problems import DETAILS, Problem
+from api.schemas.bodies import CANNOT_BE_STORED
 from pool.controller.images import doubt_images
 from pool.controller.observe import observe_soon
 from slots.models import Slot
@@ -34,24 +34,29 @@ def coolify_webhook(request: HttpRequest, secret: str) -> Status[None]:
     told = _read(request.body)
     if _is_about_us(told):
         observe_soon()
-        if str(told.get("event", "")).startswith(CLEAN_UP):
+        if told.get("event", "").startswith(CLEAN_UP):
             # At worst, this makes the next starts pull one after the other.
-            doubt_images(str(told.get("server_uuid", "")))
+            doubt_images(told.get("server_uuid", ""))
     return Status(204, None)
 
 
-def _read(body: bytes) -> dict[str, Any]:
+def _read(body: bytes) -> dict[str, str]:
+    """Its texts, without those that PostgreSQL could not look up."""
     try:
         told = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    fields = told.items() if isinstance(told, dict) else []
+    return {
+        name: value
+        for name, value in fields
+        if isinstance(value, str) and not CANNOT_BE_STORED.search(value)
+    }
 
 
-def _is_about_us(told: dict[str, Any]) -> bool:
+def _is_about_us(told: dict[str, str]) -> bool:
     """Coolify sends the notifications of a whole team."""
     if told.get("server_uuid") in settings.COOLIFY_SERVER_UUIDS:
         return True
-    application = told.get("application_uuid")
-    is_text = isinstance(application, str) and application != ""
-    return is_text and Slot.objects.filter(coolify_uuid=application).exists()
+    application = told.get("application_uuid", "")
+    return application != "" and Slot.objects.filter(coolify_uuid=application).exists()

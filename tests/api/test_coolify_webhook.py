@@ -42,6 +42,8 @@ def test_one_about_one_of_our_servers_does_too(settings):
         {"event": "deployment_success", "application_uuid": "of-another-project"},
         {"event": "deployment_success", "application_uuid": ""},
         {"event": "deployment_success", "application_uuid": ["app-google-meet-1"]},
+        {"event": "deployment_success", "application_uuid": "\u0000"},
+        {"event": "deployment_success", "application_uuid": "\ud800"},
         {"event": "server_reachable", "server_uuid": "of-others"},
         {},
         [],
@@ -54,6 +56,13 @@ def test_other_notifications_trigger_none(settings, body):
     settings.COOLIFY_SERVER_UUIDS = ["server-1"]
     notify(settings, body)
     assert wanted() is None
+
+
+@pytest.mark.parametrize("server", ["\u0000", "\ud800", ["a"]])
+def test_a_clean_up_on_an_odd_server_is_no_error(settings, server):
+    about = {"application_uuid": SlotFactory().coolify_uuid, "server_uuid": server}
+    notify(settings, {"event": "docker_cleanup_success", **about})
+    assert wanted() is not None
 
 
 def test_many_notifications_trigger_one_observation_in_five_seconds(settings, monkeypatch):
