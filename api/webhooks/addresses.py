@@ -13,11 +13,15 @@ _PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 # The only IPv6 addresses in public use. Others, such as IPv4-translated ones, may lead inwards.
 _PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
-# Of the special ranges that IANA lists, those that `is_global` misses in some versions of Python.
+# Of the special ranges that IANA lists, those that `is_global` misses in some versions of Python,
+# and the address at which Azure serves its virtual machines.
 _PRIVATE = [
     ipaddress.ip_network(name)
-    for name in ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "2001:db8::/32", "3fff::/20")
-]
+    for name in (
+        "192.0.0.0/24", "192.88.99.0/24", "2001::/23", "2001:db8::/32", "3fff::/20",
+        "168.63.129.16/32",
+    )
+]  # fmt: skip
 
 PRIVATE_ADDRESS = (
     "The address is in a private network. An operator can allow this (WEBHOOK_ALLOW_PRIVATE=true)."
@@ -43,14 +47,19 @@ class Target:
 
 def check_webhook_address(url: str) -> str:
     """Return the address if it is allowed, as far as can be told without DNS."""
-    host = _parts(url).hostname or ""
+    refuse_private_host(_parts(url).hostname or "")
+    return url
+
+
+def refuse_private_host(host: str) -> None:
+    """Refuse what is private whatever DNS says. Other names are checked once they are resolved."""
     if address := _address_without_dns(host):
         _refuse_private(address)
-    return url
 
 
 def _address_without_dns(host: str) -> str:
     """The IP address that this host means in any case; empty if DNS decides."""
+    host = host.rstrip(".")  # the root of DNS: the same host
     if host == "localhost" or host.endswith(".localhost"):
         return "127.0.0.1"
     try:

@@ -4,19 +4,15 @@ Apprise knows about two hundred. Those that run commands, write files, talk to t
 gateways to other addresses of Apprise are not among these.
 """
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote_plus, urlsplit
 
-from django.conf import settings
-
 from api.webhooks.addresses import (
     LONGEST_ADDRESS,
-    PRIVATE_ADDRESS,
     WrongWebhookAddress,
     check_webhook_address,
-    is_public,
+    refuse_private_host,
 )
 from dashboard.notifications.records import NotificationChannel
 
@@ -121,10 +117,6 @@ def _options(url: str) -> set[str]:
 def _refuse_private(host: str) -> None:
     """Names are checked when a message is sent."""
     try:
-        ip = str(ipaddress.ip_address(host))
-    except ValueError:
-        is_local = host == "localhost"
-    else:
-        is_local = not is_public(ip)
-    if is_local and not settings.WEBHOOK_ALLOW_PRIVATE:
-        raise WrongAddress(PRIVATE_ADDRESS)
+        refuse_private_host(host)
+    except WrongWebhookAddress as error:
+        raise WrongAddress(str(error)) from None

@@ -16,6 +16,7 @@ from bots.models import Bot
 from bots.status import Platform
 from core.logs import JsonFormatter, TextFormatter
 from dashboard.lists.csv_export import csv_file
+from dashboard.notifications.services import WrongAddress, check_address
 from pool.assign import assign_bot_to_slot
 from slots.history import note
 from slots.models import Slot
@@ -191,6 +192,17 @@ def test_an_action_does_not_redirect_to_other_sites(root, target):
 def test_webhooks_cannot_reach_private_addresses(url):
     with pytest.raises(WrongWebhookAddress):
         find_target(check_webhook_address(url))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost.", "foo.localhost.", "127.0.0.1.", "127.1.", "0x7f000001.", "168.63.129.16"],
+)
+def test_a_private_address_is_refused_without_dns(host):
+    with pytest.raises(WrongWebhookAddress):
+        check_webhook_address(f"https://{host}/hook")
+    with pytest.raises(WrongAddress):
+        check_address(f"mailto://user:pw@{host}?to=ops@example.com")
 
 
 @pytest.mark.parametrize("ip", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]"])
