@@ -1,12 +1,14 @@
 """Login, with a limit on failed attempts, logout, and change of one's own password."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Q
@@ -22,20 +24,24 @@ FAILURES_OF_A_NAME = 10
 FAILURES_OF_AN_ADDRESS = 50
 
 
+@contextmanager
+def counted_attempt(name: str, request: HttpRequest | None) -> Iterator[None]:
+    """Check a password inside. An attempt whose check raises an error counts as failed."""
+    # Counted before the password is checked: of many attempts at once, none passes the limit.
+    attempt = LoginFailure.objects.create(username=name.lower()[:150], address=_address(request))
+    if is_throttled(attempt):
+        attempt.delete()
+        raise ValidationError(
+            "Too many failed attempts. Try again in 15 minutes.", code="throttled"
+        )
+    yield
+    attempt.delete()
+
+
 class ThrottledForm(AuthenticationForm):
     def clean(self) -> dict[str, Any]:
-        name = (self.cleaned_data.get("username") or "").lower()
-        address = _address(self.request)
-        # Counted before the password is checked: of many attempts at once, none passes the limit.
-        attempt = LoginFailure.objects.create(username=name[:150], address=address)
-        if is_throttled(attempt):
-            attempt.delete()
-            raise ValidationError(
-                "Too many failed attempts. Try again in 15 minutes.", code="throttled"
-            )
-        cleaned = super().clean()
-        attempt.delete()
-        return cleaned
+        with counted_attempt(self.cleaned_data.get("username") or "", self.request):
+            return super().clean()
 
 
 class ThrottledLogin(LoginView):
@@ -68,15 +74,37 @@ class Logout(LogoutView):
         return redirect("overview")
 
 
-class ChangePassword(PasswordChangeView):
-    """For every user. The admin's own page is only for those with staff status."""
+class ThrottledPasswordForm(PasswordChangeForm):
+    """Guesses of the old password count like those at the login."""
 
+    def __init__(self, *given: Any, request: HttpRequest, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.request = request
+
+    def clean_old_password(self) -> str:
+        with counted_attempt(self.user.get_username(), self.request):
+            return super().clean_old_password()
+
+
+class ChangePassword(PasswordChangeView):
+    """For every user. The admin's own page, which has no limit, redirects here."""
+
+    form_class = ThrottledPasswordForm
     template_name = "registration/password.html"
     success_url = reverse_lazy("overview")
 
     def form_valid(self, form: Any) -> HttpResponse:
         messages.success(self.request, "Password changed. Other sessions of yours are logged out.")
         return super().form_valid(form)
+
+    def form_invalid(self, form: Any) -> HttpResponse:
+        response = super().form_invalid(form)
+        if form.has_error("old_password", code="throttled"):
+            response.status_code = 429
+        return response
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "request": self.request}
 
 
 def is_throttled(attempt: LoginFailure) -> bool:

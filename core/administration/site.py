@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.text import capfirst
 
 # The forms in which Django's filters pass on what was chosen.
 _FORMS_OF_FILTERS = ("", "__exact", "__isnull", "__isempty", "__id__exact", "__gte", "__lt")
@@ -29,6 +31,30 @@ def _lookups_of(declared: Any) -> list[str]:
     return [field + form for form in _FORMS_OF_FILTERS]
 
 
+class WithoutLinks:
+    """Leaves rows that only link two others out of what is listed before a deletion."""
+
+    def get_deleted_objects(self, rows: Any, request: HttpRequest) -> tuple[Any, ...]:
+        found, counts, *rest = super().get_deleted_objects(rows, request)  # type: ignore[misc]
+        models = apps.get_models(include_auto_created=True)
+        links = [each._meta for each in models if each._meta.auto_created]
+        lines = tuple(f"{capfirst(each.verbose_name)}: " for each in links)
+        names = {each.verbose_name_plural for each in links}
+        kept = {name: count for name, count in counts.items() if name not in names}
+        return _without(found, lines), kept, *rest
+
+
+def _without(found: list[Any], lines: tuple[str, ...]) -> list[Any]:
+    """`found` is a tree: after a text there may be a list of what hangs on it."""
+    shown: list[Any] = []
+    for each in found:
+        if isinstance(each, list):
+            shown += [inner] if (inner := _without(each, lines)) else []
+        elif not str(each).startswith(lines):
+            shown.append(each)
+    return shown
+
+
 class StrictSite(admin.AdminSite):
     """Makes every admin that is registered strict, also those of libraries.
 
@@ -40,7 +66,9 @@ class StrictSite(admin.AdminSite):
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
         lax = admin_class or admin.ModelAdmin
-        strict = type(lax.__name__, (DeclaredLookups, lax), {"__module__": lax.__module__})
+        strict = type(
+            lax.__name__, (DeclaredLookups, WithoutLinks, lax), {"__module__": lax.__module__}
+        )
         super().register(model_or_iterable, strict, **options)
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
@@ -63,3 +91,7 @@ class StrictSite(admin.AdminSite):
     def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> Any:
         """The index has everything. Which package a model lives in is of no use to its readers."""
         return HttpResponseRedirect(reverse("admin:index"))
+
+    def password_change(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """Redirect to the only page that changes one's own password: it limits guesses."""
+        return HttpResponseRedirect(reverse("password"))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from django.apps import apps
 from django.contrib import admin
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -190,6 +190,17 @@ def test_the_page_of_a_slot_is_one_click_away(administrator):
 def test_the_list_of_users_shows_their_roles(administrator):
     make_user("vera", "viewer")
     assert '<td class="field-roles">viewer</td>' in administrator.get("/admin/auth/user/").text
+
+
+def test_deleting_lists_no_rows_that_only_link_others(admin_client):
+    group = Group.objects.get(name="viewer")
+    vera = make_user("vera", "viewer")
+    for address in (f"auth/group/{group.pk}", f"auth/user/{vera.pk}"):
+        page = admin_client.get(f"/admin/{address}/delete/").text
+        assert "Are you sure" in page
+        assert "object (" not in page and "relationship" not in page
+    form = {"action": "delete_selected", "_selected_action": [group.pk]}
+    assert "object (" not in admin_client.post("/admin/auth/group/", form).text
 
 
 def test_durations_have_a_unit(administrator):

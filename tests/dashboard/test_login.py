@@ -172,6 +172,32 @@ def test_the_old_password_is_needed_to_change_it(client, db):
     assert attempt(Client(), PASSWORD).status_code == 302
 
 
+def test_guesses_of_the_old_password_are_limited_like_logins(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    attempt(client, PASSWORD)
+    form = {"new_password1": NEW, "new_password2": NEW}
+    for _ in range(page.FAILURES_OF_A_NAME):
+        assert client.post("/password/", {"old_password": "guess", **form}).status_code == 200
+    answer = client.post("/password/", {"old_password": PASSWORD, **form})
+    assert answer.status_code == 429
+    assert "Too many failed attempts. Try again in 15 minutes." in answer.text
+    # The same counters: the login is closed, too.
+    assert attempt(Client(), PASSWORD).status_code == 429
+
+
+def test_a_right_old_password_does_not_count(client, db):
+    make_user("vera", "viewer", password=PASSWORD)
+    attempt(client, PASSWORD)
+    client.post("/password/", {"old_password": PASSWORD, "new_password1": "a", "new_password2": ""})
+    assert not LoginFailure.objects.exists()
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_the_admin_has_no_other_page_to_change_a_password(administrator, method):
+    answer = getattr(administrator, method)("/admin/password_change/")
+    assert (answer.status_code, answer["Location"]) == (302, "/password/")
+
+
 def test_the_admin_says_that_it_is_for_staff_only(viewer):
     page = viewer.get("/admin/", follow=True)
     assert page.status_code == 403
