@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from prometheus_client.core import CollectorRegistry, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -31,6 +32,7 @@ class BotpoolCollector(Collector):
         yield from counter_metrics(PREFIX)
 
 
+@csrf_exempt  # a POST gets 405
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:

@@ -4,6 +4,7 @@ import sys
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from botpool.telemetry.health import reasons_not_to_serve
@@ -12,6 +13,7 @@ from core.sql import is_unavailable
 logger = logging.getLogger(__name__)
 
 
+@csrf_exempt  # a POST gets 405
 @require_safe
 @never_cache
 def healthz(request: HttpRequest) -> JsonResponse:
@@ -19,6 +21,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"alive": True})
 
 
+@csrf_exempt  # a POST gets 405
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> JsonResponse:

@@ -6,6 +6,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import DateTimeField, Value
 from django.db.models.functions import Now
+from django.test import Client
 
 from core.clock import database_now
 from core.jobs.jobs import WORKER_HEARTBEAT
@@ -127,3 +128,9 @@ def test_a_probe_may_use_any_host_name(client, host):
 def test_an_unknown_host_is_refused_without_logging_an_error(client, caplog):
     assert client.get("/login/", headers={"host": "evil.example"}).status_code == 400
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_a_probe_is_read_only(path):
+    answer = Client(enforce_csrf_checks=True).post(path)
+    assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD")
