@@ -45,17 +45,22 @@ def acquire_or_create_slot(bot: Bot) -> Slot | None:
     """
     platform = bot.platform
     slot = _lock_idle(platform)
-    if slot is not None:
+    if _is_listed(slot):
         return slot
     pool = read_pool(platform)
     if fit_if_too_large(pool):
         slot = _lock_idle(platform)
-    if slot is None and _lock_growth(pool):
+    if not _is_listed(slot) and _lock_growth(pool):
         # Try again and wait for locks: a slot that another transaction holds for a moment is no
         # reason to grow.
         in_order = _in_order(platform, settings.MAX_POOL_SIZES[platform])
-        slot = in_order.select_for_update(no_key=True).first() or _place(platform)
-    return slot or _not_listed.first(platform, settings.MAX_POOL_SIZES[platform])
+        listed = in_order.filter(application_missing=False).select_for_update(no_key=True)
+        slot = listed.first() or _place(platform) or slot
+    return slot
+
+
+def _is_listed(slot: Slot | None) -> bool:
+    return slot is not None and not slot.application_missing
 
 
 def _lock_idle(platform: str) -> Slot | None:
@@ -69,7 +74,8 @@ def _lock_idle(platform: str) -> Slot | None:
 def _ready(platform: str, size: int, image: str, pulled_since: datetime) -> QuerySet[Slot]:
     """On healthy servers that have the image which bots use there."""
     with_image = servers_with_image(platform, named=image, pulled_since=pulled_since)
-    ready = _listed(platform, size).exclude(IS_WORSE).filter(server_uuid__in=with_image)
+    listed = _free(platform, size).filter(application_missing=False)
+    ready = listed.exclude(IS_WORSE).filter(server_uuid__in=with_image)
     return ready.order_by(*LEAST_RECENTLY_USED).select_for_update(skip_locked=True, no_key=True)
 
 
@@ -79,19 +85,9 @@ def _any(platform: str, size: int) -> QuerySet[Slot]:
 
 
 def _in_order(platform: str, size: int) -> QuerySet[Slot]:
-    """On healthy servers first."""
+    """On healthy servers first; those whose application is not listed last."""
     worse_last = Case(When(IS_WORSE, then=Value(1)), default=Value(0))
-    return _listed(platform, size).order_by(worse_last, *LEAST_RECENTLY_USED)
-
-
-@Prepared
-def _not_listed(platform: str, size: int) -> QuerySet[Slot]:
-    missing = _free(platform, size).filter(application_missing=True)
-    return missing.order_by(*LEAST_RECENTLY_USED).select_for_update(skip_locked=True, no_key=True)
-
-
-def _listed(platform: str, size: int) -> QuerySet[Slot]:
-    return _free(platform, size).filter(application_missing=False)
+    return _free(platform, size).order_by("application_missing", worse_last, *LEAST_RECENTLY_USED)
 
 
 def _free(platform: str, size: int) -> QuerySet[Slot]:
