@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -19,12 +20,12 @@ CANNOT_BE_STORED = re.compile("[\x00\ud800-\udfff]")
 
 
 class StrictParser(Parser):
-    """Accepts strict JSON that PostgreSQL can store. The type and the second check are not for
-    bots: a refused bot would keep its slot (see StatusReport)."""
+    """Accepts strict JSON that PostgreSQL can store. It is lenient with bots: a refused bot would
+    keep its slot (see StatusReport)."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         if isinstance(getattr(request, "auth", None), Assignment):
-            return _parse(request.body)
+            return _parse(_readable(request.body), **_LENIENT)
         _refuse_other_types(request)
         body = _parse(request.body)
         _check(body)
@@ -38,9 +39,9 @@ def _refuse_other_types(request: HttpRequest) -> None:
         raise Problem(415, f"The body must be JSON, {sent}. Send `Content-Type: application/json`.")
 
 
-def _parse(body: bytes) -> Any:
+def _parse(body: bytes | str, **how: Any) -> Any:
     try:
-        return json.loads(body, parse_constant=_refuse_constant, parse_float=_number)
+        return json.loads(body, **(how or _STRICT))
     except RecursionError:
         raise Problem(400, "The body is nested too deeply.") from None
     except ValueError as error:
@@ -57,6 +58,34 @@ def _number(text: str) -> int | float:
         raise ValueError("a number is out of range")
     # PostgreSQL returns 1e300 with all its digits; the limit on size must count them.
     return int(Decimal(text)) if abs(number) >= 1e16 else number
+
+
+def _or_null(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    def number(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError:
+            return None
+
+    return number
+
+
+_STRICT: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": _number}
+_LENIENT: dict[str, Any] = {
+    "strict": False,  # control characters in strings
+    "parse_constant": lambda name: None,
+    "parse_float": _or_null(_number),
+    "parse_int": _or_null(int),
+}
+
+
+def _readable(body: bytes) -> bytes | str:
+    """A text that was cut at a byte, or is of another encoding, loses characters only."""
+    try:
+        body.decode(json.detect_encoding(body), "surrogatepass")
+    except UnicodeDecodeError:
+        return body.decode("utf-8", "replace")
+    return body
 
 
 def _without_content(error: ValueError) -> str:

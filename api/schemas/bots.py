@@ -21,8 +21,9 @@ from api.schemas.bodies import CANNOT_BE_STORED
 from api.schemas.words import explained
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
 from bots.masking import masked_line
-from bots.meetings import BLANK, EXAMPLES, LONGEST_ADDRESS
+from bots.meetings import EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
+from bots.names import DISPLAY_NAME, WRONG_DISPLAY_NAME
 from bots.status import BotStatus, FailureCause, Platform
 from pool.waiting.waiting_for import WaitingCode, WaitingFor
 
@@ -33,11 +34,6 @@ MILLISECOND = timedelta(milliseconds=1)
 LONGEST_QUEUE_TIMEOUT = settings.MAX_QUEUE_TIMEOUT // MILLISECOND
 USUAL_QUEUE_TIMEOUT = settings.DEFAULT_QUEUE_TIMEOUT // MILLISECOND
 LONGEST_REASON = 1000
-# At least one character that is seen: no space, control character, direction, joiner or filler.
-VISIBLE = (
-    r"[^\s\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    rf"{BLANK}]"
-)
 
 
 # Plain models: ninja.Schema would look up each field like a variable in a Django template.
@@ -86,7 +82,8 @@ class NewBot(Incoming):
         json_schema_extra={"format": "meeting-url"},
     )
     bot_display_name: Annotated[
-        str, Field(min_length=1, max_length=255, pattern=explained(VISIBLE, "Must not be blank."))
+        str,
+        Field(min_length=1, max_length=255, pattern=explained(DISPLAY_NAME, WRONG_DISPLAY_NAME)),
     ] = "Meeting Bot"
     platform: Platform | None = Field(None, description="Derived from meetingUrl if omitted.")
     priority: Priority = Field(100, description="Lower goes first.")
@@ -282,12 +279,26 @@ class Stay(Outgoing):
     should_leave: bool = Field(description="The bot no longer holds its slot: leave.")
 
 
-def _fit_for_storage(reason: Any) -> Any:
-    if not isinstance(reason, str):
-        return reason
+def _as_text(reason: Any) -> str | None:
+    """JSON for what is not text; None if it says nothing or is nested too deeply."""
+    if not reason or isinstance(reason, str):
+        return reason or None
+    try:
+        return json.dumps(reason, ensure_ascii=False)
+    except RecursionError:
+        return None
+
+
+def _fit_for_storage(given: Any) -> str | None:
+    reason = _as_text(given)
+    if reason is None:
+        return None
     # A bot may quote what it was given. Hidden before the cut: half a secret may not look like one.
     text = masked_line(CANNOT_BE_STORED.sub("", reason[: 4 * LONGEST_REASON]).strip())
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
+
+
+Reason = Annotated[str | None, BeforeValidator(_fit_for_storage, json_schema_input_type=Any)]
 
 
 # A refused bot would keep its slot: repair what can be repaired and ignore unknown fields.
@@ -298,9 +309,10 @@ class StatusReport(Incoming):
     )
 
     status: Literal["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE", "FAILED"]
-    reason: Annotated[str, BeforeValidator(_fit_for_storage)] | None = Field(
+    reason: Reason = Field(
         None,
-        description=f"Cut to {LONGEST_REASON} characters, and what looks like a secret is hidden. "
+        description="Text; anything else is stored as its JSON. "
+        f"Cut to {LONGEST_REASON} characters, and what looks like a secret is hidden. "
         "If omitted, `failureReason` is used.",
     )
 
@@ -308,6 +320,5 @@ class StatusReport(Incoming):
     @classmethod
     def _failure_reason_is_a_reason(cls, report: Any) -> Any:
         if isinstance(report, dict) and report.get("reason") is None:
-            other = report.get("failureReason")
-            return {**report, "reason": other if isinstance(other, str) else None}
+            return {**report, "reason": report.get("failureReason")}
         return report
