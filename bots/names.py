@@ -4,14 +4,14 @@ from django.core.exceptions import ValidationError
 
 from bots.meetings import BLANK
 
-# Control characters, ends of lines, and characters that turn the direction of the text.
-_FORBIDDEN = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-# At least one character that is seen: no space, joiner or filler.
-_VISIBLE = rf"[^\s{_FORBIDDEN}\xad\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff{BLANK}]"
-# Joiners and variants of characters are allowed: emoji and some scripts need them.
+# Control characters, ends of lines, and what turns the direction of all the text behind it.
+_FORBIDDEN = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+# At least one character that is seen: no space, joiner, mark or filler.
+_VISIBLE = rf"[^\s{_FORBIDDEN}\xad\u061c\u200b-\u200f\u2060-\u2065\u206a-\u206f\ufeff{BLANK}]"
+# Joiners, variants and single marks of direction are allowed: emoji and some scripts need them.
 DISPLAY_NAME = rf"^[^{_FORBIDDEN}]*{_VISIBLE}[^{_FORBIDDEN}]*$"
 WRONG_DISPLAY_NAME = (
-    "Must not be blank or contain control characters or marks of the direction of text."
+    "Must not be blank or contain control characters or overrides of the direction of text."
 )
 
 

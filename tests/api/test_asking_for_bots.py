@@ -148,6 +148,7 @@ def test_an_invalid_field_is_refused_by_name(client_api, field, value):
     "name",
     [
         "Notes 😀",
+        "\u200fדנה\u200e (2)",
         "\U0001f469\u200d\U0001f4bb",
         "❤\ufe0f",
         "سكرتير",
