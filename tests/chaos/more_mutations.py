@@ -208,8 +208,8 @@ MORE = (
     one(
         "attempts to log in are limited",
         "dashboard/login.py",
-        "        if is_throttled(attempt):\n",
-        "        if attempt.pk is None:\n",
+        "    if is_throttled(attempt):\n",
+        "    if attempt.pk is None:\n",
         f"{_TRICKS}::test_login_attempts_are_limited",
         "tests/dashboard/test_login.py::"
         "test_attempts_at_once_count_before_their_password_is_checked",

@@ -16,6 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.chaos.attack_mutations import AGAINST_ATTACKS
 from tests.chaos.more_mutations import MORE
 from tests.chaos.mutation import Edit, Mutation
 from tests.chaos.mutation import one as _one
@@ -143,8 +144,8 @@ MUTATIONS = (
     _one(
         "only declared filters in the admin",
         "core/administration/site.py",
-        "(DeclaredLookups, lax)",
-        "(lax,)",
+        "(DeclaredLookups, WithoutLinks, lax)",
+        "(WithoutLinks, lax)",
         "tests/security/test_admin_lookups.py::"
         "test_the_hash_of_a_key_cannot_be_guessed_by_its_characters",
     ),
@@ -502,8 +503,8 @@ MUTATIONS = (
     _one(
         "the pool grows only beside slots that are really taken",
         "pool/claim.py",
-        "slot = in_order.select_for_update(no_key=True).first()",
-        "slot = in_order.select_for_update(skip_locked=True, no_key=True).first()",
+        "application_missing=False).select_for_update(no_key=True)",
+        "application_missing=False).select_for_update(skip_locked=True, no_key=True)",
         "tests/pool/controller/test_advance.py::"
         "test_a_locked_idle_slot_is_waited_for_before_the_pool_grows",
     ),
@@ -572,6 +573,7 @@ MUTATIONS = (
         ),
     ),
     *MORE,
+    *AGAINST_ATTACKS,
 )
 
 

@@ -1,0 +1,92 @@
+"""Mutations of what attackers, or an operator's slip, found missing."""
+
+from tests.chaos.mutation import one
+
+_HIDDEN = "tests/security/test_hidden_addresses.py"
+_CALLING = "tests/api/test_bots_calling_back.py"
+_SIMULATOR = "tests/coolify/simulator/test_simulator_control.py"
+_VISITORS = "coolify/simulator/http/visitors.py"
+
+AGAINST_ATTACKS = (
+    one(
+        "secrets in a bot's reason are hidden",
+        "api/schemas/bots.py",
+        "masked_line(CANNOT_BE_STORED",
+        "str(CANNOT_BE_STORED",
+        f"{_CALLING}::test_a_secret_in_a_reason_is_neither_stored_nor_logged",
+    ),
+    one(
+        "a bot's last report is not refused for its details",
+        "api/schemas/bodies.py",
+        "return _parse(_readable(request.body), **_LENIENT)",
+        "return _parse(request.body)",
+        f"{_CALLING}::test_a_last_report_is_not_refused_for_a_detail",
+    ),
+    one(
+        "searches find only what pages show",
+        "bots/search.py",
+        "shown = masked_address(model_instance.meeting_url)",
+        "shown = model_instance.meeting_url",
+        f"{_HIDDEN}::test_a_search_finds_no_secret_in_the_path_of_an_address",
+    ),
+    one(
+        "the admin shows no hash of a request",
+        "dashboard/admin.py",
+        'exclude = ["body_hash"]',
+        "exclude: list[str] = []",
+        f"{_HIDDEN}::test_the_admin_shows_no_hash_of_a_secret",
+    ),
+    one(
+        "guesses of the old password are limited",
+        "dashboard/login.py",
+        "        with counted_attempt(self.user.get_username(), self.request):\n"
+        "            return super().clean_old_password()\n",
+        "        return super().clean_old_password()\n",
+        "tests/dashboard/test_login.py::test_guesses_of_the_old_password_are_limited_like_logins",
+    ),
+    one(
+        "meetings beyond their limit wait for no operator",
+        "pool/reconciler/breaker.py",
+        "FindingKind.MEETING_TOO_LONG: Harm.SLOT",
+        "FindingKind.MEETING_TOO_LONG: Harm.MEETING",
+        "tests/pool/reconciler/test_long_meetings.py::"
+        "test_however_many_stay_none_waits_for_an_operator",
+    ),
+    one(
+        "a slot without its application is given away last",
+        "pool/claim.py",
+        "    return slot is not None and not slot.application_missing\n",
+        "    return slot is not None\n",
+        "tests/pool/servers/test_placing_bots.py::"
+        "test_an_idle_slot_whose_application_is_not_listed_comes_last",
+    ),
+    one(
+        "a private host is refused with a trailing dot, too",
+        "api/webhooks/addresses.py",
+        '    host = host.rstrip(".")',
+        "    host = str(host)",
+        "tests/security/test_tricks.py::test_a_private_address_is_refused_without_dns",
+    ),
+    one(
+        "the simulator answers under its own names only",
+        _VISITORS,
+        "    if not is_own(name) and",
+        "    if not name and",
+        f"{_SIMULATOR}::test_a_host_that_anybody_can_own_is_refused",
+    ),
+    one(
+        "the simulator refuses forms of other sites",
+        _VISITORS,
+        "    if origin is not None and",
+        "    if not host and origin and",
+        f"{_SIMULATOR}::test_the_form_of_a_foreign_page_is_refused",
+    ),
+    one(
+        "an address that is shown has no password",
+        "core/environment.py",
+        "(is_right and is_open)",
+        "is_right",
+        "tests/botpool/test_settings.py::"
+        "test_an_address_with_a_password_is_refused_without_showing_it",
+    ),
+)
