@@ -28,6 +28,7 @@ COPIED = (
 )  # fmt: skip
 FILES = ("manage.py", "pyproject.toml")
 TESTS_FAILED = 1  # pytest's exit code; any other error means that the tests did not run
+NO_END = -1
 PATIENCE = 280
 CHAOS_SEEDS = range(1, 9)
 CHAOS_MINUTES = 5
@@ -654,15 +655,18 @@ def on_a_copy(edits: tuple[Edit, ...], command: list[str], *, patience: float) -
         _copy_source(copy)
         for edit in edits:
             apply(edit, copy)
-        done = subprocess.run(
-            command,
-            cwd=copy,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=patience,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                cwd=copy,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+                capture_output=True,
+                text=True,
+                timeout=patience,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return NO_END, f"no end within {patience:g} s"
     return done.returncode, done.stdout + done.stderr
 
 
