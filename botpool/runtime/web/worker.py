@@ -49,6 +49,7 @@ class PatientWorker(ThreadWorker):
         self.next_check = 0.0
         self.free_at = 0.0  # when a thread was last free
         self.for_probes = ThreadPoolExecutor(max_workers=1)
+        self.keeps_open = True  # a connection whose client was not told that it closes
 
     # --- The loop ----------------------------------------------------------------------------
 
@@ -62,6 +63,7 @@ class PatientWorker(ThreadWorker):
         began = time.monotonic()
         # The next request of a busy client is answered, with the word that the connection closes.
         self._go_on_until(began + min(LAST_REQUESTS_SECONDS, self.cfg.graceful_timeout))
+        self.keeps_open = False
         self._close_idle()
         self._go_on_until(began + self.cfg.graceful_timeout)
         self.tpool.shutdown(wait=False)
@@ -174,7 +176,7 @@ class PatientWorker(ThreadWorker):
     def _finish(self, connection: Connection, future: "Future[bool]") -> None:
         self.working -= 1
         failed = future.cancelled() or future.exception() is not None
-        self._answer(connection, closes=failed or not future.result() or not self.alive)
+        self._answer(connection, closes=failed or not future.result() or not self.keeps_open)
 
     def _answer(self, connection: Connection, *, closes: bool) -> None:
         connection.closes = closes

@@ -182,6 +182,7 @@ def test_a_process_leaves_clients_to_the_others_while_requests_wait_in_it(tmp_pa
                 client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             time.sleep(1)
             second.resume()
+            wait_until(lambda: _serves(second), what="the second one takes a client")
             (tmp_path / "go").touch()
             answers = [client.makefile("rb").read() for client in sockets]
     assert {int(answer.split(b"\r\n")[-1]) for answer in answers} == {first.pid, second.pid}
@@ -224,6 +225,31 @@ def test_the_next_request_on_an_open_connection_is_answered_while_the_process_en
         time.sleep(0.5)
         last = _answer(client)
         assert (int(last.read()), last.headers["Connection"]) == (pid, "close")
+
+
+ENDING_APPLICATION = """
+import os, signal, time
+
+def application(environ, start_response):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.3)
+    start_response("200 OK", [("Content-Length", "0")])
+    return []
+"""
+
+
+@pytest.mark.slow
+def test_a_connection_stays_open_if_its_client_was_not_told_that_it_closes(tmp_path):
+    """The process is told to end while it answers, after the headers are decided."""
+    (tmp_path / "ending.py").write_text(ENDS_SLOWLY + ENDING_APPLICATION)
+    with (
+        _web_server(tmp_path, "ending:application") as (port, _),
+        closing(HTTPConnection("127.0.0.1", port, timeout=60)) as client,
+    ):
+        first = _answer(client)
+        first.read()
+        assert first.headers["Connection"] != "close"
+        assert _answer(client).headers["Connection"] == "close"
 
 
 def _answer(client: HTTPConnection) -> HTTPResponse:
@@ -279,6 +305,10 @@ def _web_server(directory: Path, application: str) -> Iterator[tuple[int, list[p
     finally:
         leader.terminate()
         leader.wait()
+
+
+def _serves(process: psutil.Process) -> bool:
+    return any(each.status == psutil.CONN_ESTABLISHED for each in process.net_connections())
 
 
 def _listens(pid: int) -> bool:
