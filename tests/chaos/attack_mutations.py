@@ -89,4 +89,12 @@ AGAINST_ATTACKS = (
         "tests/botpool/test_settings.py::"
         "test_an_address_with_a_password_is_refused_without_showing_it",
     ),
+    one(
+        "a connection closes only if its client was told",
+        "botpool/runtime/web/worker.py",
+        "or not self.keeps_open)",
+        "or not self.alive)",
+        "tests/botpool/runtime/test_web.py::"
+        "test_a_connection_stays_open_if_its_client_was_not_told_that_it_closes",
+    ),
 )
