@@ -1,7 +1,8 @@
 """Bots that stay in their meetings beyond the limit, although they were told to leave.
 
 pool.reports tells them, from the limit on, with each answer. This releases their slots after a
-grace: such a bot hangs, or its meeting never ends.
+grace: such a bot hangs, or its meeting never ends. One that has not called since the limit was not
+told; if it stays silent, its lost heartbeat ends it.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
+from django.db.models import F
 
 from bots.models import Bot
 from bots.status import RUNNING, FailureCause
@@ -24,8 +26,10 @@ KINDS = (FindingKind.MEETING_TOO_LONG,)
 def overlong_meetings(now: datetime) -> Iterator[Candidate]:
     latest = now - settings.MAX_MEETING_DURATION - settings.MEETING_LEAVE_GRACE
     busy = Slot.objects.filter(status=SlotStatus.BUSY, assigned_bot__status__in=RUNNING)
-    overlong = busy.filter(assigned_bot__started_at__lt=latest).order_by("pk")
-    for slot in overlong.select_related("assigned_bot"):
+    overlong = busy.filter(assigned_bot__started_at__lt=latest)
+    limit = F("assigned_bot__started_at") + settings.MAX_MEETING_DURATION
+    told = overlong.filter(assigned_bot__last_heartbeat_at__gt=limit).order_by("pk")
+    for slot in told.select_related("assigned_bot"):
         assert slot.assigned_bot is not None
         yield _overlong(slot, slot.assigned_bot)
 

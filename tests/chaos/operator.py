@@ -1,4 +1,4 @@
-"""An operator who looks at Coolify, and approves what the reconciler holds back for good reason."""
+"""An operator who checks in Coolify what was deleted, and approves the repairs that wait for it."""
 
 import threading
 from contextlib import suppress

@@ -13,7 +13,7 @@ from tests.processes import ROOT
 
 PATIENCE = 120.0
 # The reconciler stops a mass repair and waits for an operator, who checks this often. Only now: in
-# the midst of the chaos, nobody could tell which bots are dead.
+# the midst of the chaos, no operator could tell which bots are dead.
 OPERATOR_CHECKS_EVERY = 10.0
 _MASS_REPAIR_STOPPED = "SELECT id FROM slots_finding WHERE kind = 'too_many' AND ended_at IS NULL"
 

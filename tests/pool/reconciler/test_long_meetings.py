@@ -67,6 +67,15 @@ def test_a_bot_that_stays_all_the_same_fails_and_its_slot_is_released():
     assert Finding.objects.get(kind="meeting_too_long").evidence["limitSeconds"] == 86_400
 
 
+def test_a_bot_that_has_not_called_since_the_limit_was_not_told():
+    """The web may have been away. When the bot calls, it is told."""
+    assignment = bot_that_runs_for(LIMIT + GRACE + timedelta(minutes=1))
+    Bot.objects.update(last_heartbeat_at=timezone.now() - GRACE - timedelta(minutes=2))
+    reconcile()
+    assert Bot.objects.get().status == "IN_CALL"
+    assert not record_heartbeat(assignment)
+
+
 def test_however_many_stay_none_waits_for_an_operator():
     """The evidence is our own clock, and they were told to leave: those that listen are gone."""
     for _ in range(5):
