@@ -4,6 +4,9 @@ Coolify refuses every call of a token after 30 answers of 401 or 403 in a minute
 once is not sent again, until the token changes or an operator allows a new try. The exception is
 one call in ten minutes: a Coolify that was restored, or a user who is an admin again, is noticed.
 A disabled API and a refused address are not the token's fault: those are tried again sooner.
+
+Only a try that is refused again makes the others wait. One that is not sent after all, hangs or
+fails for any other reason shows nothing, and another call may try after COOLIFY_PROBE_PAUSE.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db.models.functions import Now
 
 from coolify.client.calls import Call
@@ -32,11 +36,9 @@ EVERYTHING = "everything"
 DEPLOYS = ("start", "stop", "cancel_deployment")
 # Between two calls that try again what is the token's fault.
 TOKENS_FAULT = timedelta(minutes=10)
-# Of other faults: the first pause, which doubles with each try, and the longest. A try may fail for
-# any other reason, so none may put off the next one for long.
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(seconds=30)
-# `probes` of a refusal that is the token's fault.
-IS_TOKENS_FAULT = 7
+# Of other faults, the first pause is COOLIFY_PROBE_PAUSE. It doubles with each try that is refused,
+# up to this many times as long.
+LONGEST_PAUSE = 6
 # In seconds. Sooner than the next try: an operator may allow it, or another call may succeed.
 COME_BACK = 60.0
 
@@ -65,7 +67,9 @@ def require_access(call: Call, token: str) -> bool:
 def note_answer(call: Call, error: CoolifyError | None, token: str, *, was_probe: bool) -> None:
     """Remember a refusal of access, or forget it if a new try was let in."""
     ability = _refused_ability(call, error)
-    if ability is not None:
+    if ability is not None and was_probe:
+        _remember_try(token, ability, error)
+    elif ability is not None:
         _remember(token, ability, error)
     elif was_probe and (error is None or isinstance(error, NotFound | Refused)):
         Refusal.objects.filter(token=token, ability__in=(_ability(call), EVERYTHING)).delete()
@@ -73,17 +77,24 @@ def note_answer(call: Call, error: CoolifyError | None, token: str, *, was_probe
 
 def _remember(token: str, ability: str, error: CoolifyError | None) -> None:
     Refusal.objects.exclude(token=token).delete()
-    is_tokens_fault = not isinstance(error, ApiDisabled | AddressNotAllowed)
-    pause = TOKENS_FAULT if is_tokens_fault else FIRST_PAUSE
-    Refusal.objects.get_or_create(
-        token=token,
-        ability=ability,
-        defaults={
-            "reason": str(error),
-            "probe_at": database_now() + pause,
-            "probes": IS_TOKENS_FAULT if is_tokens_fault else 0,
-        },
-    )
+    first = {"reason": str(error), "probe_at": database_now() + _pause(error, tries=0)}
+    Refusal.objects.get_or_create(token=token, ability=ability, defaults=first)
+
+
+def _remember_try(token: str, ability: str, error: CoolifyError | None) -> None:
+    """Nothing is left to remember if another call was let in meanwhile."""
+    for refusal in Refusal.objects.filter(token=token, ability=ability):
+        tries = refusal.probes + 1
+        Refusal.objects.filter(pk=refusal.pk).update(
+            reason=str(error), probes=tries, probe_at=Now() + _pause(error, tries=tries)
+        )
+
+
+def _pause(error: CoolifyError | None, *, tries: int) -> timedelta:
+    if not isinstance(error, ApiDisabled | AddressNotAllowed):
+        return TOKENS_FAULT
+    first: timedelta = settings.COOLIFY_PROBE_PAUSE
+    return first * min(2**tries, LONGEST_PAUSE)
 
 
 def refusals(token: str) -> list[Refusal]:
@@ -96,13 +107,9 @@ def allow_access() -> int:
 
 
 def _probes(refusal: Refusal) -> bool:
-    """True for one of the calls that find the probe due."""
-    pause, probes = TOKENS_FAULT, refusal.probes
-    if probes < IS_TOKENS_FAULT:
-        probes = min(probes + 1, IS_TOKENS_FAULT - 1)
-        pause = min(FIRST_PAUSE * 2**probes, LONGEST_PAUSE)
+    """True for one of the calls that find the probe due; the others wait for its answer."""
     due = Refusal.objects.filter(pk=refusal.pk, probe_at=refusal.probe_at)
-    return bool(due.update(probe_at=Now() + pause, probes=probes))
+    return bool(due.update(probe_at=Now() + settings.COOLIFY_PROBE_PAUSE))
 
 
 def _not_sent(call: Call, refusal: Refusal, *, now: datetime) -> AccessRefused:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -69,9 +70,6 @@ SELECT event FROM after
 """
 
 SHORTEST_PAUSE = 1.0
-# For this long, all other calls wait for a probe's answer. Then another one may pass: the first may
-# hang, its process may have died, or the database may have been away when its answer came.
-PROBE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -88,12 +86,22 @@ class Permit:
     tries_access: bool = False
 
 
+def _probe_pause() -> float:
+    pause: timedelta = settings.COOLIFY_PROBE_PAUSE
+    return pause.total_seconds()
+
+
 @dataclass(frozen=True)
 class Circuit:
+    """Pauses are in seconds."""
+
     failures_to_open: int = 5
-    first_pause: float = 5.0
+    first_pause: float = field(default_factory=_probe_pause)
     # One call that fails costs nothing. A Coolify that is back should not have to wait for it.
-    longest_pause: float = 15.0
+    longest_pause: float = field(default_factory=lambda: 3 * _probe_pause())
+    # All other calls wait this long for a probe's answer. Then another one may pass: the first may
+    # hang, its process may have died, or the database may have been away when its answer came.
+    probe_patience: float = field(default_factory=_probe_pause)
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ class Governor:
                     call.name,
                     allowance(call.call_class, limit=limit),
                     self.window,
-                    PROBE_SECONDS,
+                    self.circuit.probe_patience,
                 ],
             )
             verdict, wait, spent, failures, is_probe, seen, at, reason = cursor.fetchone()

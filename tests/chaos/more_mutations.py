@@ -113,6 +113,14 @@ MORE = (
         "Refusal.objects.filter(pk=refusal.pk)",
         "tests/coolify/budget/test_access.py::test_of_two_calls_that_find_a_try_due_one_is_sent",
     ),
+    one(
+        "a try that shows nothing puts off the next one for a moment only",
+        "coolify/budget/access.py",
+        "    return bool(due.update(probe_at=Now() + settings.COOLIFY_PROBE_PAUSE))\n",
+        "    return bool(due.update(probe_at=Now() + TOKENS_FAULT))\n",
+        "tests/coolify/budget/test_access.py::"
+        "test_a_try_that_the_budget_does_not_send_puts_off_the_next_one_for_5_s_only",
+    ),
     # --- Answers that do not come --------------------------------------------------------------
     one(
         "a repair that was tried in vain goes last",
@@ -346,8 +354,8 @@ MORE = (
     one(
         "another probe may pass if the first one does not answer in time",
         "coolify/budget/governor.py",
-        "PROBE_SECONDS = 5.0\n",
-        "PROBE_SECONDS = 90.0\n",
+        "    probe_patience: float = field(default_factory=_probe_pause)\n",
+        "    probe_patience: float = 90.0\n",
         "tests/coolify/budget/test_budget.py::"
         "test_another_probe_may_pass_if_the_first_one_does_not_answer_in_time",
     ),

@@ -466,8 +466,8 @@ MUTATIONS = (
     _one(
         "a refused token is tried once in ten minutes",
         "coolify/budget/access.py",
-        '            "probe_at": database_now() + pause,\n',
-        '            "probe_at": database_now(),\n',
+        "        return TOKENS_FAULT\n",
+        "        return timedelta()\n",
         "tests/coolify/budget/test_access.py::test_a_refused_token_is_tried_once_in_ten_minutes",
     ),
     _one(

@@ -14,12 +14,13 @@ from coolify.client.errors import (
     AbilityMissing,
     AccessRefused,
     ApiDisabled,
+    BudgetExhausted,
     CoolifyError,
     NotFound,
     RoleMissing,
     Unauthenticated,
 )
-from coolify.models import Refusal
+from coolify.models import Budget, Refusal
 from core.clock import database_now
 from tests.concurrency import at_once, then_meet
 
@@ -95,16 +96,69 @@ def test_a_disabled_api_is_tried_again_by_one_call_at_a_time(scripted, client):
 
 
 def test_a_disabled_api_is_tried_again_every_30_s_at_least(scripted, client):
-    """A try may fail for any other reason, too: the API may be enabled since the first one."""
     scripted.answers(DISABLED, status=403)
+    pauses = []
+    for _ in range(6):
+        with pytest.raises(ApiDisabled):
+            client.deployments()
+        pauses.append((Refusal.objects.get().probe_at - database_now()).total_seconds())
+        probe_is_due()
+    assert [round(pause, -1) or 5 for pause in pauses] == [5, 10, 20, 30, 30, 30]
+
+
+@pytest.mark.parametrize("refusal", [(DISABLED, 403), (UNKNOWN, 401)])
+def test_a_try_that_coolify_does_not_answer_puts_off_the_next_one_for_5_s_only(
+    scripted, client, refusal
+):
+    """It shows nothing: the API may be enabled, or the token known, since the first refusal."""
+    answer, status = refusal
+    scripted.answers(answer, status=status)
     scripted.answers({"message": "Server Error"}, status=500)
-    with pytest.raises(ApiDisabled):
+    with pytest.raises((ApiDisabled, Unauthenticated)):
         client.deployments()
-    for _ in range(10):
+    for _ in range(4):
         probe_is_due()
         with pytest.raises(CoolifyError):
             client.deployments()
-        assert Refusal.objects.get().probe_at - database_now() <= timedelta(seconds=30)
+        assert Refusal.objects.get().probe_at - database_now() <= timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("refusal", [(DISABLED, 403), (UNKNOWN, 401)])
+def test_a_try_that_the_budget_does_not_send_puts_off_the_next_one_for_5_s_only(
+    scripted, client, refusal
+):
+    answer, status = refusal
+    scripted.answers(answer, status=status)
+    with pytest.raises((ApiDisabled, Unauthenticated)):
+        client.deployments()
+    probe_is_due()
+    Budget.objects.update(paused_until=Now() + timedelta(minutes=1))
+    with pytest.raises(BudgetExhausted, match="accepts no more calls"):
+        client.deployments()
+    assert Refusal.objects.get().probe_at - database_now() <= timedelta(seconds=5)
+    assert len(scripted.asked) == 1
+
+
+def test_of_calls_that_are_refused_at_once_only_a_try_makes_the_next_pause_longer(scripted, client):
+    """Several calls may be on their way when the API is disabled."""
+    call = Call("deployments", CallClass.OBSERVE, "GET", "/deployments")
+    token = fingerprint(scripted.url, "1|secret")
+    for _ in range(3):
+        access.note_answer(call, ApiDisabled("off"), token, was_probe=False)
+    assert Refusal.objects.get().probe_at - database_now() <= timedelta(seconds=5)
+
+
+def test_a_try_that_is_refused_for_another_reason_shows_that_reason(scripted, client):
+    scripted.answers(DISABLED, status=403)
+    scripted.answers(UNKNOWN, status=401)
+    with pytest.raises(ApiDisabled):
+        client.deployments()
+    probe_is_due()
+    with pytest.raises(Unauthenticated):
+        client.deployments()
+    refusal = Refusal.objects.get()
+    assert "token" in refusal.reason
+    assert refusal.probe_at - database_now() > timedelta(minutes=9)
 
 
 @pytest.mark.django_db(transaction=True)
