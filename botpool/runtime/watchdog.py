@@ -6,6 +6,9 @@ and end of every task over a datagram socket. A cluster is frozen if its workers
 of them is running a task, and the heartbeat, an ordinary task, waits in the queue. If no heartbeat
 waits, silence proves nothing: the ticker or the database is away.
 
+A cluster that was replaced before its first task may only have been slow to start, on a machine
+that is too busy. So the next one gets twice the time: else none would ever run a task.
+
 If the cluster's monitor is killed, tasks run but are never acknowledged, so they run again and
 again. The watchdog replaces such a cluster too.
 """
@@ -34,6 +37,7 @@ logger = logging.getLogger(__name__)
 SOCKET_VARIABLE = "BOTPOOL_WATCH_SOCKET"
 CHECK_DATABASE_EVERY = 1.0
 DATABASE_TIMEOUT = 3  # seconds
+MOST_TIME_TO_START = 10  # times the limit
 REPLACE_IDLE_AFTER = 10  # times the limit; replacing an idle cluster does no harm
 
 
@@ -89,7 +93,7 @@ class WorkerWatchdog:
         self.socket.bind(str(self.home / "socket"))
         self.socket.setblocking(False)
         self.environment = {SOCKET_VARIABLE: str(self.home / "socket")}
-        self.limit = settings.WORKER_SILENCE_LIMIT.total_seconds()
+        self.limit = self.time_to_start = settings.WORKER_SILENCE_LIMIT.total_seconds()
         self.next_check = 0.0
         self.cluster_starts()
 
@@ -99,6 +103,7 @@ class WorkerWatchdog:
 
     def cluster_starts(self) -> None:
         self._listen()
+        self.has_run_a_task = False
         self.tasks_begun: dict[int, float] = {}
         self.unacknowledged_since: float | None = None
         self.last_heard = time.monotonic()
@@ -110,7 +115,8 @@ class WorkerWatchdog:
         if self.unacknowledged_since and now - self.unacknowledged_since > self.limit:
             return f"no task was acknowledged for {now - self.unacknowledged_since:.0f} s"
         silence = now - self.last_heard
-        if silence < self.limit or now < self.next_check or self._is_running_a_task(now):
+        limit = self.limit if self.has_run_a_task else self.time_to_start
+        if silence < limit or now < self.next_check or self._is_running_a_task(now):
             return None
         self.next_check = now + CHECK_DATABASE_EVERY
         return self._judge(silence)
@@ -118,6 +124,9 @@ class WorkerWatchdog:
     def _judge(self, silence: float) -> str | None:
         waits, finished = _heartbeat()
         if waits is not None and waits > self.limit:
+            if not self.has_run_a_task:
+                longest = MOST_TIME_TO_START * self.limit
+                self.time_to_start = min(2 * self.time_to_start, longest)
             return f"frozen: no task ran for {silence:.0f} s while the heartbeat waited"
         others_work = finished is not None and finished < self.limit
         if others_work and silence > REPLACE_IDLE_AFTER * self.limit:
@@ -135,6 +144,7 @@ class WorkerWatchdog:
             self.unacknowledged_since = None
             return
         self.last_heard = time.monotonic()
+        self.has_run_a_task, self.time_to_start = True, self.limit
         self.tasks_begun.pop(int(pid), None)
         if event == "begin":
             self.tasks_begun[int(pid)] = self.last_heard

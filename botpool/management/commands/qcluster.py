@@ -8,6 +8,7 @@ from botpool.runtime.watchdog import report_tasks_to_watchdog
 
 class Command(qcluster.Command):
     help = "Start a django-q2 cluster without a watchdog. In production, use `manage.py worker`."
+    requires_system_checks: list[str] = []  # they would load all pages, at each start
 
     def handle(self, *args: Any, **options: Any) -> None:
         end_forks_with_parent()

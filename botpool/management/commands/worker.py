@@ -15,6 +15,7 @@ class Command(BaseCommand):
         "longer than WORKER_SILENCE_LIMIT (milliseconds, default 30000). Run one on each machine; "
         "`manage.py up` includes one."
     )
+    requires_system_checks: list[str] = []  # they would load all pages, at each start
 
     def handle(self, *args: Any, **options: Any) -> None:
         with closing(WorkerWatchdog()) as watchdog:

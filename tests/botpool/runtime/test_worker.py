@@ -139,6 +139,36 @@ def test_a_new_cluster_starts_with_a_clean_slate(watchdog):
     assert watchdog.complaint() is None
 
 
+def test_a_cluster_that_starts_slowly_gets_twice_the_time_at_each_start(watchdog):
+    """On a machine that is too busy, each start would be cut short by the next one for ever."""
+    heartbeat(asked=1000)
+    for time_to_start in (30, 60, 120, 240, 300, 300):
+        watchdog.cluster_starts()
+        watchdog.next_check = 0.0
+        let_pass(watchdog, time_to_start - 1)
+        assert watchdog.complaint() is None
+        watchdog.next_check = 0.0
+        let_pass(watchdog, 2)
+        assert watchdog.complaint() is not None
+
+
+def test_a_cluster_that_has_run_a_task_gets_no_more_time_than_any_other(watchdog):
+    heartbeat(asked=1000)
+    let_pass(watchdog, 33)
+    assert watchdog.complaint() is not None
+    watchdog.cluster_starts()
+    module._report_begin()
+    module._report_end()
+    module._report_acknowledged()
+    let_pass(watchdog, 33)
+    watchdog.next_check = 0.0
+    assert watchdog.complaint() is not None
+    watchdog.cluster_starts()
+    let_pass(watchdog, 33)
+    watchdog.next_check = 0.0
+    assert watchdog.complaint() is not None
+
+
 def test_a_worker_ignores_a_missing_watchdog(monkeypatch):
     monkeypatch.setenv(module.SOCKET_VARIABLE, "/nonexistent/socket")
 
