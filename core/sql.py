@@ -1,9 +1,11 @@
 """Helpers for hand-written SQL, and the few statements about the session and the server."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
+import psycopg
 from django.db import (
     Error,
     InterfaceError,
@@ -13,7 +15,9 @@ from django.db import (
     transaction,
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.pq import TransactionStatus
 
+CANCEL_SECONDS = 1.0
 M = TypeVar("M", bound=models.Model)
 
 
@@ -54,6 +58,16 @@ class CountOf(models.Subquery):
 
 
 # --- The session and the server: the ORM has no words for these ---------------------------------
+
+
+def leave_interrupted_statement() -> None:
+    """Call this after an exception that a signal raised. In the middle of a statement, the server
+    goes on with it and the connection takes no other: cancel it and use a new connection."""
+    raw = connection.connection
+    if raw is not None and raw.info.transaction_status == TransactionStatus.ACTIVE:
+        with suppress(psycopg.Error):
+            raw.cancel_safe(timeout=CANCEL_SECONDS)
+        connection.close()
 
 
 def clock() -> datetime:

@@ -34,7 +34,7 @@ from core.leases import (
     extended,
 )
 from core.prepared import update_rows
-from core.sql import notify
+from core.sql import leave_interrupted_statement, notify
 
 logger = logging.getLogger(__name__)
 
@@ -185,6 +185,7 @@ def run(key: str) -> bool:
         except BaseException as error:  # a task's timeout is not an Exception
             message = f"{type(error).__name__}: {error}"
             logger.exception("'%s' failed: %s", key, message)
+            leave_interrupted_statement()
             lease.row.update(
                 failed_at=Now(),
                 failures=F("failures") + 1,

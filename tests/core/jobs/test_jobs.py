@@ -1,5 +1,6 @@
 """Jobs: asking for a run, running it, and running it again."""
 
+import signal
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -20,6 +21,7 @@ from core.leases import (
     holding_lease,
     release_lease,
 )
+from core.sql import fetch_one
 from tests.concurrency import at_once
 from tests.notices import listening
 
@@ -431,6 +433,34 @@ def test_a_failing_handler_comes_again_soon(settings):
 
     assert row(KEY).error == "ValueError: no such luck"
     assert row(KEY).due_at == row(KEY).acquired_at + timedelta(seconds=5)
+
+
+class TimeIsUp(BaseException):
+    """As django-q2 raises it in the middle of a task."""
+
+
+def end_in_a_statement(number: int, lease: HeldLease) -> None:
+    def interrupt(*_: object) -> None:
+        raise TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        fetch_one("SELECT pg_sleep(60)", [])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_ends_in_the_middle_of_a_statement_leaves_its_error(settings):
+    handle_with(settings, end_in_a_statement)
+    ask([KEY])
+
+    with pytest.raises(TimeIsUp):
+        jobs.run(KEY)
+
+    assert row(KEY).error == "TimeIsUp: "
+    assert row(KEY).holder == ""
 
 
 def test_the_pauses_of_a_handler_that_fails_again_and_again_grow(settings):
