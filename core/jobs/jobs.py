@@ -235,6 +235,13 @@ def _due(again: timedelta | None, pause: timedelta | None) -> object:
 # --- What a key stands for --------------------------------------------------------------------
 
 
+def load_functions() -> None:
+    """Import the modules of all jobs. Called before the workers are forked, so that they share
+    them: else each worker imports them again, and so does each one that replaces it."""
+    for function in (*(work.function for work in works()), *settings.JOB_HANDLERS.values()):
+        import_string(function)
+
+
 def _work(key: str) -> Work | None:
     return next((work for work in works() if work.name == key), None)
 

@@ -4,6 +4,7 @@ from django_q.management.commands import qcluster
 
 from botpool.runtime.orphans import end_forks_with_parent
 from botpool.runtime.watchdog import report_tasks_to_watchdog
+from core.jobs.jobs import load_functions
 
 
 class Command(qcluster.Command):
@@ -13,4 +14,5 @@ class Command(qcluster.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         end_forks_with_parent()
         report_tasks_to_watchdog()
+        load_functions()
         super().handle(*args, **options)

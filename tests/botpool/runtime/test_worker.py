@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -13,6 +15,7 @@ from botpool.runtime import watchdog as module
 from botpool.runtime.watchdog import WorkerWatchdog, give_back_tasks
 from core.jobs.jobs import WORKER_HEARTBEAT
 from core.leases import Lease
+from tests.processes import ROOT, environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -184,3 +187,37 @@ def test_tasks_of_a_dead_cluster_are_given_back():
 
     free = OrmQ.objects.filter(lock__lte=timezone.now())
     assert [task.payload for task in free] == ["taken long ago"]
+
+
+# In a process of its own: here, everything is loaded already.
+WHAT_IS_LOADED = """
+import sys, django
+django.setup()
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django_q.management.commands import qcluster
+from core.jobs.jobs import works
+
+def handle(*args, **options):
+    functions = [*(work.function for work in works()), *settings.JOB_HANDLERS.values()]
+    print([each for each in functions if each.rpartition(".")[0] not in sys.modules])
+    print("connected" if connection.connection else "not connected")
+
+qcluster.Command.handle = handle
+call_command("qcluster")
+"""
+
+
+def test_a_cluster_has_loaded_all_jobs_before_it_forks_its_workers(tmp_path):
+    """And it has no connection, which its workers would share."""
+    variables = environment(tmp_path, DJANGO_SETTINGS_MODULE="botpool.settings")
+    done = subprocess.run(
+        [sys.executable, "-c", WHAT_IS_LOADED],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["[]", "not connected"], done.stderr
