@@ -10,14 +10,13 @@ import argparse
 import asyncio
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
-PIECE = 65536
 PASSED_OVER_FOR = 2.0
 SLOW_BY = 0.25  # seconds per piece, in each direction
 OF_WORKERS = b"GET /readyz "  # they check whether bots can be heard
-Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
@@ -25,14 +24,81 @@ class Target:
     address: str
     usable_at: float = 0.0
 
-    async def connect(self) -> Stream:
+    async def connect(self, end: "End") -> None:
+        loop = asyncio.get_running_loop()
         if self.address.startswith("/"):
-            return await asyncio.open_unix_connection(self.address)
-        host, port = self.address.rsplit(":", 1)
-        return await asyncio.open_connection(host, int(port))
+            await loop.create_unix_connection(lambda: end, self.address)
+        else:
+            host, port = self.address.rsplit(":", 1)
+            await loop.create_connection(lambda: end, host, int(port))
 
     def pass_over(self) -> None:
         self.usable_at = time.monotonic() + PASSED_OVER_FOR
+
+
+class End(asyncio.Protocol):
+    """One end of a connection through the gate; what arrives here leaves at the other one."""
+
+    def __init__(self, gate: "Gate", *, ready: Callable[["End"], None] | None = None) -> None:
+        self.gate, self.ready = gate, ready
+        self.transport: asyncio.Transport | None = None
+        self.other: End | None = None
+        self.has_heard = self.holds_back = self.is_closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        if self.ready is not None:
+            self.transport.pause_reading()  # until the other end is there
+            self.ready(self)
+        elif self.is_closed:
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        self.has_heard = True
+        if self.gate.refuses_workers and data.startswith(OF_WORKERS):
+            self.close()
+        elif self.gate.delay:
+            self.holds_back = True
+            self.pause()
+            asyncio.get_running_loop().call_later(self.gate.delay, self._pass_on_late, data)
+        else:
+            self._pass_on(data)
+
+    def _pass_on_late(self, data: bytes) -> None:
+        self.holds_back = False
+        self._pass_on(data)
+        self.resume()
+
+    def _pass_on(self, data: bytes) -> None:
+        if self.other is not None and self.other.transport is not None and not self.is_closed:
+            self.other.transport.write(data)
+
+    def pause(self) -> None:
+        if self.transport is not None:
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        if self.transport is not None and not self.holds_back:
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        if self.other is not None:
+            self.other.pause()
+
+    def resume_writing(self) -> None:
+        if self.other is not None:
+            self.other.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Both ends, once they have sent what has arrived."""
+        for end in (self, self.other):
+            if end is not None and not end.is_closed:
+                end.is_closed = True
+                if end.transport is not None:
+                    end.transport.close()
 
 
 class Gate:
@@ -42,6 +108,7 @@ class Gate:
         self.turn = 0
         self.delay = 0.0
         self.refuses_workers = False
+        self.tasks: set[asyncio.Task[None]] = set()
 
     def be_good(self) -> None:
         self.delay, self.refuses_workers = 0.0, False
@@ -51,56 +118,41 @@ class Gate:
         loop.add_signal_handler(signal.SIGUSR1, lambda: setattr(self, "delay", SLOW_BY))
         loop.add_signal_handler(signal.SIGHUP, lambda: setattr(self, "refuses_workers", True))
         loop.add_signal_handler(signal.SIGUSR2, self.be_good)
-        server = await asyncio.start_server(self.pass_on, host, port)
+        server = await loop.create_server(lambda: End(self, ready=self._accepted), host, port)
         async with server:
             await server.serve_forever()
 
-    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        target, stream = await self._connect()
-        if stream is None:
-            writer.transport.abort()
-            return
-        there = asyncio.create_task(self._copy(reader, stream[1]))
-        back = asyncio.create_task(self._copy_answers(stream[0], writer, target=target))
-        await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
-        for task in (there, back):
-            task.cancel()
-        for end in (writer, stream[1]):
-            end.transport.abort()
+    def _accepted(self, client: End) -> None:
+        task = asyncio.get_running_loop().create_task(self._pass_on(client))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
-    async def _connect(self) -> tuple[Target, Stream | None]:
+    async def _pass_on(self, client: End) -> None:
+        there = End(self)
+        client.other, there.other = there, client
+        target = await self._connect(there)
+        if target is None:
+            client.close()
+            return
+        client.resume()
+        if self.patience is not None:
+            await asyncio.sleep(self.patience)
+            if not there.has_heard and not there.is_closed:
+                target.pass_over()
+                there.close()
+
+    async def _connect(self, there: End) -> Target | None:
         self.turn += 1
         start = self.turn % len(self.targets)
         in_turn = self.targets[start:] + self.targets[:start]
         for target in sorted(in_turn, key=lambda each: each.usable_at > time.monotonic()):
             try:
-                return target, await asyncio.wait_for(target.connect(), self.patience)
+                await asyncio.wait_for(target.connect(there), self.patience)
             except (OSError, TimeoutError):
                 target.pass_over()
-        return in_turn[0], None
-
-    async def _copy_answers(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, target: Target
-    ) -> None:
-        try:
-            first = await asyncio.wait_for(reader.read(PIECE), self.patience)
-        except TimeoutError:
-            target.pass_over()
-            return
-        except OSError:
-            return
-        writer.write(first)
-        await self._copy(reader, writer)
-
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while piece := await reader.read(PIECE):
-                if self.refuses_workers and piece.startswith(OF_WORKERS):
-                    return
-                if self.delay:
-                    await asyncio.sleep(self.delay)
-                writer.write(piece)
-                await writer.drain()
+            else:
+                return target
+        return None
 
 
 def main() -> None:

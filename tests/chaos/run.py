@@ -18,7 +18,7 @@ from tests.chaos.report import figures
 from tests.chaos.settling import broken_rules, settle
 from tests.processes import new_data_dir
 
-BOTS_PER_SECOND = 1.0
+BOTS_PER_SECOND = 0.7  # more than the pool can serve
 SECONDS_BETWEEN_BLOWS = 1.5
 SECONDS_BETWEEN_RELEASES = 12.0
 
