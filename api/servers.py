@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Path, Router
 
 from api.access import OperatorKey, key_of
-from api.problems import Problem
+from api.problems import Problem, wrong_fields
 from api.schemas.parameters import refuse_unknown_parameters
 from api.schemas.servers import (
     Maintenance,
@@ -19,6 +19,7 @@ from api.schemas.servers import (
 )
 from pool.servers.orders import (
     OrderRefused,
+    UnlikelyTime,
     cordon_server,
     drain_server,
     plan_maintenance,
@@ -49,7 +50,7 @@ def list_servers(request: HttpRequest) -> ServerList:
 )
 def drain(request: HttpRequest, server_name: ServerName, order: ServerOrder) -> ServerOut:
     """It gets no new bots. Idle slots leave at once, the others when their meetings end. Refused
-    with 409 for the last server in service."""
+    with 409 for the last server in service, and with 422 for an end more than 20 years from now."""
     return _obeyed(request, drain_server, server_name, reason=order.reason, until=order.until)
 
 
@@ -60,7 +61,8 @@ def drain(request: HttpRequest, server_name: ServerName, order: ServerOrder) -> 
     operation_id="cordonServer",
 )
 def cordon(request: HttpRequest, server_name: ServerName, order: ServerOrder) -> ServerOut:
-    """It gets no new bots. Its slots stay. Refused with 409 for the last server in service."""
+    """It gets no new bots. Its slots stay. Refused with 409 for the last server in service, and
+    with 422 for an end more than 20 years from now."""
     return _obeyed(request, cordon_server, server_name, reason=order.reason, until=order.until)
 
 
@@ -72,7 +74,8 @@ def cordon(request: HttpRequest, server_name: ServerName, order: ServerOrder) ->
 )
 def maintenance(request: HttpRequest, server_name: ServerName, window: Maintenance) -> ServerOut:
     """The server drains by itself before the window and returns after it. Refused with 409 if the
-    window ends before it begins or is over."""
+    window ends before it begins or is over, and with 422 if it begins more than a year ago or ends
+    more than 20 years from now."""
     return _obeyed(
         request,
         plan_maintenance,
@@ -112,6 +115,8 @@ def _obeyed(request: HttpRequest, give: Any, name: str, **order: Any) -> ServerO
     server = _server(name)
     try:
         give(server, actor=f"key:{key_of(request).name}", **order)
+    except UnlikelyTime as error:
+        raise wrong_fields({error.field: [f"{error}."]}) from None
     except OrderRefused as error:
         raise Problem(409, f"{error}. Nothing was changed.") from None
     overview = overview_of(server)

@@ -13,6 +13,8 @@ from dashboard.actions.action import Action, NotDone, Order, ReasonForm, Target
 from pool.controller.images import mark_image_cold
 from pool.servers.orders import (
     OrderRefused,
+    UnlikelyTime,
+    check_window,
     cordon_server,
     drain_server,
     plan_maintenance,
@@ -48,8 +50,13 @@ class WindowForm(ReasonForm):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
         begins, ends = data.get("begins"), data.get("ends")
-        if begins and ends and ends <= begins:
-            self.add_error("ends", "The window must end after it begins.")
+        if begins and ends:
+            try:
+                data["begins"], data["ends"] = check_window(begins, ends)
+            except UnlikelyTime as error:
+                self.add_error(error.field, f"{error}.")
+            except OrderRefused as error:
+                self.add_error("ends", f"{error}.")
         return data
 
 

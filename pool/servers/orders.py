@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
@@ -23,8 +23,21 @@ from slots.images import Prepull
 logger = logging.getLogger(__name__)
 
 
+# Times outside of these are mistakes, and at the edges of the calendar they cannot be read again.
+LONGEST_AGO = timedelta(days=365)
+YEARS_AHEAD = 20
+
+
 class OrderRefused(Exception):
     """The order does not make sense; nothing was changed. The message says why and what to do."""
+
+
+class UnlikelyTime(OrderRefused):
+    """`field` is too far from now: "until", "begins" or "ends"."""
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 def find_server(name: str) -> Server:
@@ -54,10 +67,7 @@ def plan_maintenance(
     server: Server, *, begins: datetime, ends: datetime, reason: str, actor: str
 ) -> None:
     """Drain it by itself MAINTENANCE_LEAD before `begins`, and return it at `ends`."""
-    if ends <= begins:
-        raise OrderRefused("The maintenance window must end after it begins")
-    if ends <= database_now():
-        raise OrderRefused("The maintenance window is already over")
+    begins, ends = check_window(begins, ends)
     with _ordering():
         _refuse_last(server)
         Server.objects.filter(pk=server.pk).update(
@@ -91,8 +101,8 @@ def return_server(server: Server, *, reason: str, actor: str) -> bool:
 def _order(
     server: Server, order: Server.Order, *, reason: str, actor: str, until: datetime | None
 ) -> None:
-    if until is not None and until <= database_now():
-        raise OrderRefused("The end must be in the future")
+    if until is not None:
+        until = _check_until(until)
     with _ordering():
         _refuse_last(server)
         Server.objects.filter(pk=server.pk).update(
@@ -130,3 +140,33 @@ def _carry_out(server: Server, what: str, *, reason: str, actor: str) -> None:
     refresh_servers()
     move_idle_slots()
     server.refresh_from_db()
+
+
+# --- Times -------------------------------------------------------------------------------------
+
+
+def check_window(begins: datetime, ends: datetime) -> tuple[datetime, datetime]:
+    """Both in UTC; raises OrderRefused."""
+    now = database_now()
+    if ends <= begins:
+        raise OrderRefused("The maintenance window must end after it begins")
+    if ends <= now:
+        raise OrderRefused("The maintenance window is already over")
+    return _check_time(begins, now, field="begins"), _check_time(ends, now, field="ends")
+
+
+def _check_until(until: datetime) -> datetime:
+    now = database_now()
+    if until <= now:
+        raise OrderRefused("The end must be in the future")
+    return _check_time(until, now, field="until")
+
+
+def _check_time(moment: datetime, now: datetime, *, field: str) -> datetime:
+    """In UTC. Compared before the conversion, which fails at the edges of the calendar."""
+    what = "The beginning" if field == "begins" else "The end"
+    if moment < now - LONGEST_AGO:
+        raise UnlikelyTime(f"{what} is more than a year ago", field=field)
+    if moment > now + YEARS_AHEAD * timedelta(days=365.25):
+        raise UnlikelyTime(f"{what} is more than {YEARS_AHEAD} years from now", field=field)
+    return moment.astimezone(UTC)

@@ -70,6 +70,26 @@ def test_bad_orders_are_refused_and_change_nothing(operator_api, path, body, sta
     assert Server.objects.get(uuid="a").window_from is None
 
 
+EARLIEST, LATEST = "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:00-14:00"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("servers/a/drain", {"until": LATEST}, "until"),
+        ("servers/a/cordon", {"until": LATEST}, "until"),
+        ("servers/a/maintenance", {"begins": EARLIEST, "ends": LATEST}, "begins"),
+        ("servers/a/maintenance", {"begins": "2040-01-01T00:00:00Z", "ends": LATEST}, "ends"),
+    ],
+)
+def test_a_time_at_the_edge_of_the_calendar_is_refused(operator_api, path, body, field):
+    answer = operator_api.post(path, {"reason": "x", **body})
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == [field]
+    assert operator_api.get("servers").status_code == 200
+    assert not Server.objects.exclude(order="", window_from=None).exists()
+
+
 def test_the_last_server_cannot_be_drained(operator_api):
     operator_api.post("servers/b/drain", {"reason": "x"})
     answer = operator_api.post("servers/a/drain", {"reason": "x"})

@@ -74,6 +74,29 @@ def test_a_window_that_ends_before_it_begins_is_refused(operator):
     assert Server.objects.get(uuid="a").window_from is None
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends", "words"),
+    [
+        ("0001-01-01T00:00", "9999-12-31T23:59", "more than a year ago"),
+        ("0001-01-01T00:00+14:00", "2040-01-01T00:00", "more than a year ago"),
+        ("2040-01-01T00:00", "9999-12-31T23:59-14:00", "more than 20 years from now"),
+        ("2020-01-01T00:00", "2020-01-02T00:00", "already over"),
+    ],
+)
+def test_a_window_that_is_surely_a_mistake_is_shown_in_the_form(operator, begins, ends, words):
+    fields = {"reason": "x", "targets": json.dumps([["a", ""]]), "begins": begins, "ends": ends}
+    answer = operator.post("/actions/maintenance/?item=a", fields)
+    assert (answer.status_code, words in answer.content.decode()) == (422, True)
+    assert Server.objects.get(uuid="a").window_from is None
+    assert operator.get("/servers/").status_code == 200
+
+
+def test_a_window_is_planned_and_audited_in_utc(operator):
+    window = {"begins": "2040-01-01T09:00+09:00", "ends": "2040-01-01T02:00"}
+    assert "done for 1 server" in post(operator, "maintenance", **window)
+    assert "begins: 2040-01-01 00:00:00+00:00" in OperatorAction.objects.get().outcome
+
+
 def test_the_last_server_is_not_drained(operator):
     Server.objects.filter(uuid="b").update(state="unreachable")
     assert "last server in service" in post(operator, "drain-server")

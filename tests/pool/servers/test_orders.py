@@ -1,16 +1,18 @@
 """Cordon, drain, maintenance and return, from every side; bad orders change nothing."""
 
-from datetime import timedelta
+import logging
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
-from django.utils import timezone
+from django.utils import timezone as clock
 
 from pool.servers import orders
 from pool.servers.moves import move_idle_slots
 from pool.servers.orders import (
     OrderRefused,
+    UnlikelyTime,
     cordon_server,
     drain_server,
     find_server,
@@ -60,7 +62,7 @@ def test_a_drained_server_says_what_is_left_and_is_empty_in_the_end():
     )
     overview = overview_of(server())
     assert overview.progress.startswith("1 meeting (the longest expected to end at ")
-    assert overview.last_meeting_ends_at > timezone.now()
+    assert overview.last_meeting_ends_at > clock.now()
     busy.delete()
     assert overview_of(server()).progress == "Empty: it can be taken down."
     assert return_server(server(), **WHO)
@@ -76,7 +78,7 @@ def test_a_cordoned_server_keeps_its_slots():
 
 
 def test_an_order_ends_at_its_time():
-    drain_server(server(), until=timezone.now() + timedelta(hours=1), **WHO)
+    drain_server(server(), until=clock.now() + timedelta(hours=1), **WHO)
     Server.objects.filter(uuid="a").update(order_until=Now())
     refresh_servers()
     assert (server().state, server().order) == ("healthy", "")
@@ -85,7 +87,7 @@ def test_an_order_ends_at_its_time():
 def test_a_server_drains_before_its_maintenance_and_returns_after_it(settings):
     settings.MAINTENANCE_LEAD = timedelta(hours=1)
     slot = SlotFactory(server_uuid="a")
-    begins = timezone.now() + timedelta(hours=2)
+    begins = clock.now() + timedelta(hours=2)
     plan_maintenance(server(), begins=begins, ends=begins + timedelta(hours=1), **WHO)
     assert server().state == "healthy"
     Server.objects.filter(uuid="a").update(window_from=Now() + timedelta(minutes=50))
@@ -139,7 +141,7 @@ def test_without_the_lock_two_operators_take_out_both_servers(monkeypatch):
 
 
 def test_a_window_that_ends_before_it_begins_is_refused():
-    now = timezone.now()
+    now = clock.now()
     window = {"begins": now + timedelta(hours=2), "ends": now + timedelta(hours=1)}
     assert "must end after it begins" in refused(plan_maintenance, server(), **window)
     past = {"begins": now - timedelta(hours=2), "ends": now - timedelta(hours=1)}
@@ -147,7 +149,48 @@ def test_a_window_that_ends_before_it_begins_is_refused():
 
 
 def test_an_end_in_the_past_is_refused():
-    assert "future" in refused(drain_server, server(), until=timezone.now())
+    assert "future" in refused(drain_server, server(), until=clock.now())
+
+
+# PostgreSQL stores what these are in UTC, years before 1 and after 9999, and Python cannot read it.
+EASTERN, WESTERN = timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))
+FIRST = datetime(1, 1, 1, tzinfo=EASTERN)
+LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=WESTERN)
+
+
+@pytest.mark.parametrize("give", [cordon_server, drain_server])
+def test_an_end_that_no_one_will_see_is_refused(give):
+    assert "more than 20 years from now" in refused(give, server(), until=LAST)
+    assert "more than 20 years" in refused(give, server(), until=LAST.replace(tzinfo=UTC))
+    assert "must be in the future" in refused(give, server(), until=FIRST)
+
+
+def test_a_window_at_the_edges_of_the_calendar_is_refused():
+    now = clock.now()
+    assert "more than a year ago" in refused(plan_maintenance, server(), begins=FIRST, ends=LAST)
+    late = {"begins": now, "ends": LAST}
+    assert "more than 20 years from now" in refused(plan_maintenance, server(), **late)
+    early = {"begins": FIRST, "ends": now + timedelta(hours=1)}
+    assert "more than a year ago" in refused(plan_maintenance, server(), **early)
+
+
+def test_a_refused_time_says_which_one_it_is():
+    with pytest.raises(UnlikelyTime) as error:
+        plan_maintenance(server(), begins=clock.now(), ends=LAST, **WHO)
+    assert error.value.field == "ends"
+
+
+def test_a_window_that_has_begun_can_be_prolonged():
+    begins = clock.now() - timedelta(days=300)
+    plan_maintenance(server(), begins=begins, ends=clock.now() + timedelta(days=300), **WHO)
+    assert (server().state, server().window_from) == ("draining", begins)
+
+
+def test_a_window_in_another_zone_is_logged_in_utc(caplog):
+    caplog.set_level(logging.INFO)
+    begins = datetime(2040, 1, 1, 9, tzinfo=timezone(timedelta(hours=9)))
+    plan_maintenance(server(), begins=begins, ends=begins + timedelta(hours=1), **WHO)
+    assert "maintenance 2040-01-01 00:00 UTC" in caplog.text
 
 
 def test_an_unknown_server_is_refused_with_the_known_ones():
@@ -175,6 +218,8 @@ def test_the_command_drains_and_returns(capsys):
         (["nothing"], "no server 'nothing'"),
         (["a", "--until", "tomorrow"], "not a time such as"),
         (["a", "--until", "2020-01-01T00:00Z"], "must be in the future"),
+        (["a", "--until", "9999-12-31T23:59:59-14:00"], "20 years from now. Nothing was changed"),
+        (["a", "--until", "0001-01-01T00:00:00+14:00"], "must be in the future"),
         (["a", "--until", "2040-01-01T00:00Z", "--undo"], "exclude each other"),
     ],
 )
