@@ -30,14 +30,22 @@ _NOT_ITS_FAULT = (FailureCause.SERVER_LOST, FailureCause.OPERATOR, FailureCause.
 
 
 def refresh_servers() -> None:
-    """Judge each of our servers, and store a state that has changed."""
+    """Judge each of our servers, and store a state that has changed. One that cannot be judged
+    keeps its state and holds up no other."""
     now = database_now()
     starts = _recent_starts(now)
     for server in our_servers():
-        _end_what_is_over(server, now)
-        health = judge_server(_facts(server, starts[server.uuid], now))
-        if (server.state, server.state_reason) != (health.state, health.reason):
-            _store(server, health)
+        try:
+            _refresh(server, starts[server.uuid], now)
+        except Exception:
+            logger.exception("[Servers] %s could not be judged", server)
+
+
+def _refresh(server: Server, starts: Iterable[Deployment], now: datetime) -> None:
+    _end_what_is_over(server, now)
+    health = judge_server(_facts(server, starts, now))
+    if (server.state, server.state_reason) != (health.state, health.reason):
+        _store(server, health)
 
 
 def our_servers() -> list[Server]:
@@ -99,7 +107,7 @@ def current_order(server: Server, now: datetime) -> tuple[str, str]:
         return server.order, f"{server.order_by}: {server.order_reason}"
     if server.window_from is None or server.window_until is None:
         return "", ""
-    if server.window_from - settings.MAINTENANCE_LEAD <= now < server.window_until:
+    if server.window_from <= now + settings.MAINTENANCE_LEAD and now < server.window_until:
         words = f"Maintenance from {server.window_from:%Y-%m-%d %H:%M} UTC: {server.window_reason}"
         return ServerState.DRAINING.value, words
     return "", ""

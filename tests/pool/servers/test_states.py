@@ -1,6 +1,6 @@
 """States of servers: from reports, results and the settings."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db.models.functions import Now
@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from bots.status import FailureCause
 from coolify.client.resources import Server as ReportedServer
+from pool.servers import states
 from pool.servers.states import our_servers, refresh_servers
 from servers.models import Server
 from servers.reports import note_reachability, remember_servers
@@ -95,3 +96,28 @@ def test_a_server_that_is_no_longer_listed_is_removed_while_it_has_slots(setting
     assert [server.uuid for server in our_servers()] == ["b", "new", "a"]
     Slot.objects.filter(pk=slot.pk).update(coolify_uuid="")
     assert [server.uuid for server in our_servers()] == ["b", "new"]
+
+
+# One bad row
+
+
+def test_a_window_from_the_first_day_on_is_judged():
+    """An hour before that day there is none."""
+    server = Server(uuid="a", window_from=datetime(1, 1, 1, tzinfo=UTC), window_by="anna")
+    server.window_until = timezone.now() + timedelta(hours=1)
+    assert states.current_order(server, timezone.now())[0] == "draining"
+
+
+def test_a_server_that_cannot_be_judged_holds_up_no_other(monkeypatch, caplog):
+    remember_servers([ReportedServer(each, is_reachable=False) for each in ("a", "b")])
+    judged = states.current_order
+
+    def current_order(server: Server, now: datetime) -> tuple[str, str]:
+        if server.uuid == "a":
+            raise OverflowError("date value out of range")
+        return judged(server, now)
+
+    monkeypatch.setattr(states, "current_order", current_order)
+    assert (state("b"), state("a")) == ("unreachable", "healthy")
+    [line, *_] = [each for each in caplog.records if "could not be judged" in each.getMessage()]
+    assert "a could not be judged" in line.getMessage() and line.exc_info
