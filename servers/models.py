@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from servers.health import ServerState
+
+# PostgreSQL stores years that Python cannot read: one such row would stop all that reads servers.
+_YEARS = datetime(2000, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
 class Server(models.Model):
@@ -56,6 +61,12 @@ class Server(models.Model):
                 name="server_window_begins_before_it_ends",
                 condition=Q(window_from__isnull=True, window_until__isnull=True)
                 | Q(window_from__lt=F("window_until")),
+            ),
+            models.CheckConstraint(
+                name="server_times_are_between_2000_and_3000",
+                condition=Q(
+                    order_until__range=_YEARS, window_from__range=_YEARS, window_until__range=_YEARS
+                ),
             ),
         ]
 
