@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from coolify.client.errors import MalformedAnswer
 
+LARGEST_NUMBER = 2**31
+LONGEST_OFFSET = timedelta(days=36_500)
 Item = dict[str, Any]
 Resource = TypeVar("Resource")
 
@@ -59,10 +62,12 @@ def text(item: Item, field: str) -> str | None:
 
 
 def number(item: Item, field: str) -> int | None:
+    """None for a number that no field of Coolify has, and no column of ours can hold."""
     try:
-        return int(item[field])
-    except (KeyError, TypeError, ValueError):
+        value = int(item[field])
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
+    return value if abs(value) < LARGEST_NUMBER else None
 
 
 def flag(item: Item, field: str) -> bool | None:
@@ -85,3 +90,14 @@ def time(item: Item, field: str) -> datetime | None:
         return None
     # Coolify writes UTC, on some endpoints without saying so.
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def time_from_now(header: str) -> timedelta | None:
+    """How far the time in a header is from this host's; None if it says no time of this age."""
+    try:
+        moment = parsedate_to_datetime(header)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        distance = moment - datetime.now(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return distance if abs(distance) < LONGEST_OFFSET else None

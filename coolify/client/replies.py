@@ -7,8 +7,6 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import requests
@@ -31,6 +29,7 @@ from coolify.client.errors import (
     Unreachable,
     WrongAddress,
 )
+from coolify.client.parsing import time_from_now
 
 # Coolify's limit is per minute.
 DEFAULT_RETRY_AFTER = 60.0
@@ -289,9 +288,5 @@ def _retry_after(reply: Reply) -> float | None:
 
 
 def _seconds_until(header: str) -> float:
-    try:
-        moment = parsedate_to_datetime(header)
-    except ValueError:
-        return DEFAULT_RETRY_AFTER
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - datetime.now(UTC)).total_seconds()
+    distance = time_from_now(header)
+    return DEFAULT_RETRY_AFTER if distance is None else distance.total_seconds()

@@ -9,8 +9,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from requests.auth import AuthBase
 
 from coolify.client.calls import Call, Gate, OpenGate, Outcome
 from coolify.client.errors import CoolifyError, MalformedAnswer, Unavailable, Unreachable
+from coolify.client.parsing import time_from_now
 from coolify.client.replies import Reply, fault_of, not_json, unreachable
 from core.correlation import correlation_header
 
@@ -186,10 +186,4 @@ def _outcome(reply: Reply | None, error: CoolifyError | None, *, seconds: float)
 
 
 def _clock_offset(reply: Reply) -> timedelta:
-    try:
-        theirs = parsedate_to_datetime(reply.headers.get("Date", ""))
-    except ValueError:
-        return timedelta(0)
-    if theirs.tzinfo is None:
-        return timedelta(0)
-    return theirs - datetime.now(UTC)
+    return time_from_now(reply.headers.get("Date", "")) or timedelta()
