@@ -1,7 +1,7 @@
 """The log of a running container, for pages that follow it.
 
 However many pages are open, in however many processes, Coolify is asked once in LOG_INTERVAL for
-all followed slots together.
+all followed slots together: anyone who may see a page can cause these calls.
 """
 
 from datetime import timedelta
@@ -24,6 +24,7 @@ STOPPED = (ContainerStatus.STOPPED, ContainerStatus.FAILED, ContainerStatus.IDLE
 
 NO_APPLICATION = "The slot has no application in Coolify yet."
 NO_BUDGET = "The calls to Coolify are needed for starts and stops."
+TOO_MANY = "The logs of many slots are followed. This one is read when its turn comes."
 NOT_RUNNING = "No container is running, so there is no log to follow."
 
 
@@ -32,17 +33,28 @@ def follow_log(slot: Slot) -> LogReading:
     reading, _ = LogReading.objects.get_or_create(pk=slot.pk)
     if reading.epoch != slot.epoch:
         _forget_earlier(slot)
-    if _is_mine_to_read(slot):
+    if problem := _why_not(slot):
+        LogReading.objects.filter(pk=slot.pk).exclude(problem=problem).update(problem=problem)
+    elif _is_mine_to_read(slot):
         LogReading.objects.filter(pk=slot.pk).update(**_read(slot), epoch=slot.epoch)
     reading.refresh_from_db()
+    if reading.asked_at is None and not reading.problem:
+        reading.problem = TOO_MANY
     return reading
 
 
 def pause_between_readings() -> timedelta:
     """Longer, the more slots are followed."""
-    followed = LogReading.objects.filter(asked_at__gt=Now() - FOLLOWED).count()
+    return _pause(_readings_lately())
+
+
+def _pause(followed: int) -> timedelta:
     pause: timedelta = settings.LOG_INTERVAL * max(followed, 1)
     return min(pause, FOLLOWED)
+
+
+def _readings_lately() -> int:
+    return LogReading.objects.filter(asked_at__gt=Now() - FOLLOWED).count()
 
 
 def _forget_earlier(slot: Slot) -> None:
@@ -53,14 +65,14 @@ def _forget_earlier(slot: Slot) -> None:
 
 def _is_mine_to_read(slot: Slot) -> bool:
     """True for one of the processes that find it due."""
-    due = Q(asked_at=None) | Q(asked_at__lt=Now() - pause_between_readings())
+    lately = _readings_lately()
+    if lately >= max(FOLLOWED // settings.LOG_INTERVAL, 1):
+        return False
+    due = Q(asked_at=None) | Q(asked_at__lt=Now() - _pause(lately))
     return bool(LogReading.objects.filter(due, pk=slot.pk).update(asked_at=Now()))
 
 
 def _read(slot: Slot) -> dict[str, object]:
-    problem = _why_not(slot)
-    if problem:
-        return {"problem": problem}
     try:
         raw = shared_coolify().logs(
             slot.coolify_uuid, lines=LINES, timeout=TIMEOUT, with_times=True

@@ -102,3 +102,25 @@ def test_the_lines_of_an_earlier_bot_are_not_shown_with_the_next(coolify):
 def test_secrets_are_hidden(coolify):
     coolify.answer = "logging in with hunter22"
     assert "hunter22" not in follow_log(held_slot(config={"password": "hunter22"})).text
+
+
+def test_however_many_slots_are_followed_only_so_many_are_read_in_a_minute(coolify, settings):
+    most = timedelta(minutes=1) // settings.LOG_INTERVAL
+    readings = [follow_log(held_slot()) for _ in range(most + 3)]
+    assert coolify.calls == most
+    assert [reading.problem for reading in readings[most:]] == [follow.TOO_MANY] * 3
+
+
+def test_a_slot_that_had_to_wait_is_read_once_others_are_older(coolify, settings):
+    slots = [held_slot() for _ in range(timedelta(minutes=1) // settings.LOG_INTERVAL + 1)]
+    for slot in slots:
+        follow_log(slot)
+    later(minutes=2)
+    reading = follow_log(slots[-1])
+    assert (reading.problem, reading.text) == ("", "joined")
+
+
+def test_an_idle_slot_keeps_no_other_from_being_read(coolify, settings):
+    for _ in range(timedelta(minutes=1) // settings.LOG_INTERVAL):
+        follow_log(SlotFactory(container_status="STOPPED"))
+    assert follow_log(held_slot()).text == "joined"
