@@ -15,7 +15,7 @@ class CallClass(StrEnum):
     OBSERVE = "observe"  # the lists of one observation, on which starts and stops depend
     URGENT = "urgent"  # start, stop, cancel, create, environment, delete
     WATCH = "watch"  # lists and single reads
-    TEXT = "text"  # descriptions, logs of deployments
+    TEXT = "text"  # descriptions, logs of deployments, links to Coolify
 
 
 # Every call that the client makes, so metrics can show each one from the start.
@@ -48,7 +48,7 @@ CALLS: dict[CallClass, tuple[str, ...]] = {
         "version",
         "webhook_notifications",
     ),
-    CallClass.TEXT: ("deployment", "update_application"),
+    CallClass.TEXT: ("deployment", "environments", "update_application"),
 }
 
 # What each call does, for sentences: "the call to list applications".

@@ -149,8 +149,10 @@ class Coolify:
         answer = self._read("projects", "/projects")
         return parse_list(answer.data, Project.parse, what="projects")
 
-    def environments(self, project_uuid: str) -> list[Environment]:
-        answer = self._read("environments", f"/projects/{segment(project_uuid)}/environments")
+    def environments(self, project_uuid: str, *, spare: bool = False) -> list[Environment]:
+        """`spare`: from what other calls leave of the budget."""
+        path = f"/projects/{segment(project_uuid)}/environments"
+        answer = self._read("environments", path, spare=spare)
         return parse_list(answer.data, Environment.parse, what="environments")
 
     # --- Applications -------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.conf import settings
+from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_safe
@@ -23,6 +24,9 @@ from slots.status import SlotStatus
 
 # The newest; the page links to the rest.
 SHOWN = 12
+# Seconds. The uuid of the environment changes only if it is made anew in Coolify.
+KNOWN_FOR = 600
+ASK_AGAIN_AFTER = 60
 
 
 @require_safe
@@ -82,14 +86,28 @@ def in_coolify(request: HttpRequest, name: str) -> HttpResponse:
     """Redirect to the application in Coolify, whose URL contains the environment's uuid."""
     found = get_object_or_404(Slot, name=name)
     base = settings.COOLIFY_API_URL.removesuffix("/").removesuffix("/api/v1")
-    project, wanted = settings.COOLIFY_PROJECT_UUID, settings.COOLIFY_ENVIRONMENT_NAME
-    if not found.coolify_uuid or not project:
+    project = settings.COOLIFY_PROJECT_UUID
+    environment = _environment_uuid(project) if found.coolify_uuid and project else None
+    if environment is None:
         return redirect(base)
-    try:
-        environments = {each.name: each.uuid for each in shared_coolify().environments(project)}
-    except CoolifyError:
-        environments = {}
-    if wanted not in environments:
-        return redirect(base)
-    place = f"project/{project}/environment/{environments[wanted]}"
+    place = f"project/{project}/environment/{environment}"
     return redirect(f"{base}/{place}/application/{found.coolify_uuid}")
+
+
+def _environment_uuid(project: str) -> str | None:
+    """Remembered, and asked for once a minute at most: every viewer can follow the link."""
+    uuid: str | None = cache.get("environment-uuid")
+    if uuid is None and cache.add("environment-uuid-asked", True, ASK_AGAIN_AFTER):
+        uuid = _ask_for_environment(project)
+        if uuid is not None:
+            cache.set("environment-uuid", uuid, KNOWN_FOR)
+    return uuid
+
+
+def _ask_for_environment(project: str) -> str | None:
+    try:
+        environments = shared_coolify().environments(project, spare=True)
+    except CoolifyError:
+        return None
+    wanted = settings.COOLIFY_ENVIRONMENT_NAME
+    return next((each.uuid for each in environments if each.name == wanted), None)

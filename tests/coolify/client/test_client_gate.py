@@ -64,6 +64,7 @@ def test_every_call_is_in_the_list_of_calls(scripted):
     options = {
         "applications": [{}, {"observing": True}],
         "deployments": [{}, {"observing": True}],
+        "environments": [{}, {"spare": True}],
         "update_application": [
             {"description": "d"},
             {"description": "d", "overdue": True},
