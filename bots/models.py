@@ -36,6 +36,10 @@ class Bot(models.Model):
         Client, null=True, on_delete=models.PROTECT, related_name="bots", db_index=False
     )
     correlation_id = models.CharField(max_length=64)
+    # Set by Botpool only, unlike the correlation id: see pool.request.request_bot_once.
+    request_key = models.CharField(
+        max_length=80, blank=True, default="", db_default="", editable=False
+    )
     platform = models.CharField(max_length=20, choices=Platform)
     meeting_url = models.CharField("meeting address", max_length=2000)
     shown_address = ShownAddress(editable=False, db_default="")
@@ -105,6 +109,11 @@ class Bot(models.Model):
             ),
             # Slots refer to both, so a slot can only have a bot of its own platform.
             models.UniqueConstraint(name="bot_id_and_platform", fields=["id", "platform"]),
+            models.UniqueConstraint(
+                name="bot_request_key_is_unique",
+                fields=["request_key"],
+                condition=~Q(request_key=""),
+            ),
         ]
         indexes = [
             models.Index(

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from bots.models import Bot, BotEvent
 from bots.moves import log_bot_event
@@ -14,7 +14,12 @@ from core.prepared import insert_instance
 from pool.assign import assign_bot_to_slot
 from pool.capacity import current_pause
 from pool.line import queue_bot
-from pool.sharing.quota import lock_limits, refuse_one_more_bot, refuse_one_more_waiter
+from pool.sharing.quota import (
+    OverQuota,
+    lock_limits,
+    refuse_one_more_bot,
+    refuse_one_more_waiter,
+)
 from pool.sharing.turns import has_others_first
 
 REQUESTED = "Bot requested"
@@ -37,6 +42,7 @@ class BotRequest:
     queue_timeout: timedelta = field(default_factory=_default_queue_timeout)
     config: dict[str, Any] = field(default_factory=dict)
     correlation_id: str | None = None
+    request_key: str = ""
     client_id: int | None = None
     # False if the caller knows that the client has no limits, which saves a query.
     is_limited: bool = True
@@ -52,6 +58,27 @@ def request_bot(request: BotRequest, *, actor: str) -> Bot:
         return _request(request, actor=actor)
     except _WouldOvertake:
         return _request(request, actor=actor, has_to_wait=OTHERS_FIRST)
+
+
+def request_bot_once(request: BotRequest, *, actor: str) -> tuple[Bot, bool]:
+    """As `request_bot`, but return the bot that an earlier request with this `request_key` made, if
+    there is one; and whether the bot is new. Both requests may come at the same time."""
+    earlier = _bot_of(request)
+    if earlier is not None:
+        return earlier, False
+    try:
+        return request_bot(request, actor=actor), True
+    except (IntegrityError, OverQuota):
+        # Another process was first; its bot may be the last one that the client may have.
+        earlier = _bot_of(request)
+        if earlier is None:
+            raise
+        return earlier, False
+
+
+def _bot_of(request: BotRequest) -> Bot | None:
+    key = request.request_key
+    return Bot.objects.filter(request_key=key).first() if key else None
 
 
 def _request(request: BotRequest, *, actor: str, has_to_wait: str = "") -> Bot:
@@ -72,6 +99,7 @@ def _make(request: BotRequest, *, actor: str) -> Bot:
     bot = Bot(
         client_id=request.client_id,
         correlation_id=request.correlation_id or uuid.uuid4().hex,
+        request_key=request.request_key,
         platform=request.platform,
         meeting_url=request.meeting_url,
         display_name=request.display_name,

@@ -10,8 +10,10 @@ from core.permissions import OPERATE
 from dashboard.actions.action import MOST_TARGETS, Action, NotDone, Order, Target
 from dashboard.bots.filters import bots_that_match
 from pool.lifecycle import end_bot
-from pool.request import BotRequest, request_bot
+from pool.request import BotRequest, request_bot_once
 from pool.sharing.quota import OverQuota
+
+TRIED_AGAIN = "it was already tried again; use the newer bot"
 
 
 def chosen_bots(given: QueryDict) -> list[Bot]:
@@ -85,17 +87,15 @@ def _try_again(order: Order) -> bool:
     with transaction.atomic():
         # The lock lasts until the new bot exists: a form sent twice must not create two bots.
         bot = Bot.objects.select_for_update().filter(pk=order.number).first()
-        if bot is None or not bot.is_terminal or _was_tried_again(bot):
-            raise NotDone("it was already tried again; use the newer bot")
+        if bot is None or not bot.is_terminal:
+            raise NotDone(TRIED_AGAIN)
         try:
-            request_bot(_same_request(bot), actor=order.actor)
+            _, is_new = request_bot_once(_same_request(bot), actor=order.actor)
         except OverQuota as refusal:
             raise NotDone(str(refusal)) from None
+        if not is_new:
+            raise NotDone(TRIED_AGAIN)
     return True
-
-
-def _was_tried_again(bot: Bot) -> bool:
-    return Bot.objects.filter(correlation_id=_next_correlation_id(bot)).exists()
 
 
 def _same_request(bot: Bot) -> BotRequest:
@@ -106,14 +106,11 @@ def _same_request(bot: Bot) -> BotRequest:
         priority=bot.priority,
         queue_timeout=bot.queue_timeout,
         config=bot.config,
-        correlation_id=_next_correlation_id(bot),
+        # For readers of logs. Callers may choose the same one, so only the key is proof.
+        correlation_id=f"again-{bot.pk}",
+        request_key=f"again:{bot.pk}",
         client_id=bot.client_id,
     )
-
-
-def _next_correlation_id(bot: Bot) -> str:
-    """Links the new bot to the one that it repeats."""
-    return f"again-{bot.pk}"
 
 
 BOT_ACTIONS = (

@@ -269,6 +269,15 @@ def test_it_tries_a_bot_again_once(operator):
     assert (again.meeting_url, again.config) == (bot.meeting_url, bot.config)
 
 
+def test_a_client_cannot_prevent_that_a_bot_is_tried_again(operator):
+    bot = ask()
+    run(bot)
+    finish(bot)
+    ask(correlation_id=f"again-{bot.pk}")
+    confirmed(operator, f"/actions/try-again/?item={bot.pk}")
+    assert Bot.objects.count() == 3
+
+
 def test_it_sends_a_new_bot(operator):
     form = {
         "meeting_url": "https://zoom.us/j/123456789",
