@@ -1,5 +1,8 @@
 """The form that requests a bot."""
 
+import json
+import uuid
+from hashlib import sha256
 from typing import Any
 
 from django import forms
@@ -14,13 +17,13 @@ from django.views.decorators.http import require_http_methods
 
 from bots.clients import OPERATORS
 from bots.meetings import WrongAddress, platform_of
-from bots.models import HIGHEST_PRIORITY_NUMBER, Client
+from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, Client
 from bots.names import DISPLAY_NAME, WRONG_DISPLAY_NAME
 from bots.status import BotStatus, Platform
 from core.permissions import OPERATE
 from dashboard.audit import actor_of, record_action
 from dashboard.permissions import needs
-from pool.request import BotRequest, request_bot
+from pool.request import BotRequest, request_bot_once
 from pool.sharing.quota import OverQuota
 
 
@@ -57,8 +60,13 @@ class NewBotForm(forms.Form):
         return data
 
 
+def new_form_key() -> str:
+    """Names one form that is shown to a user: a hidden field, sent with it."""
+    return uuid.uuid4().hex
+
+
 def new_bot_fields() -> SafeString:
-    """The fields of an empty form. Cached: they are the same for every user."""
+    """The fields of an empty form, without its key. Cached: they are the same for every user."""
     html = cache.get_or_set(
         "new-bot-fields", lambda: render_to_string("fields.html", {"form": NewBotForm()})
     )
@@ -69,17 +77,47 @@ def new_bot_fields() -> SafeString:
 @needs(OPERATE)
 def new_bot(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":  # the form was sent after its session ended
-        return render(request, "bots/new_bot.html", {"form": NewBotForm()})
-    form = NewBotForm(request.POST)
+        return _shown(request, NewBotForm(), key=new_form_key())
+    form, key = NewBotForm(request.POST), request.POST.get("form_key", "")
     if not form.is_valid():
-        return render(request, "bots/new_bot.html", {"form": form}, status=422)
+        return _shown(request, form, key=key, status=422)
     client, _ = Client.objects.get_or_create(name=OPERATORS)
-    asked = BotRequest(**form.cleaned_data, client_id=client.pk)
+    asked = BotRequest(
+        **form.cleaned_data,
+        client_id=client.pk,
+        request_key=_request_key(request, form.cleaned_data, key=key),
+    )
     try:
-        bot = request_bot(asked, actor=actor_of(request.user))
+        bot, is_new = request_bot_once(asked, actor=actor_of(request.user))
     except OverQuota as refusal:
         form.add_error(None, str(refusal))
-        return render(request, "bots/new_bot.html", {"form": form}, status=422)
+        return _shown(request, form, key=key, status=422)
+    if is_new:
+        _say_sent(request, bot)
+    else:
+        messages.info(request, f"{bot} was already sent. Open the form again to send another one.")
+    return redirect("bot", bot.pk)
+
+
+def _shown(request: HttpRequest, form: NewBotForm, *, key: str, status: int = 200) -> HttpResponse:
+    return render(
+        request,
+        "bots/new_bot.html",
+        {"form": form, "form_key": key or new_form_key()},
+        status=status,
+    )
+
+
+def _request_key(request: HttpRequest, data: dict[str, Any], *, key: str) -> str:
+    """The same if a form is sent twice, by a double click or after going back. Another one if it
+    was changed in between: that is another request."""
+    if not key:
+        return ""
+    sent = json.dumps([request.user.pk, key, data], sort_keys=True)
+    return f"form:{sha256(sent.encode()).hexdigest()}"
+
+
+def _say_sent(request: HttpRequest, bot: Bot) -> None:
     record_action(
         request.user,
         action="new-bot",
@@ -89,4 +127,3 @@ def new_bot(request: HttpRequest) -> HttpResponse:
     )
     waits = bot.status == BotStatus.QUEUED
     messages.success(request, f"{bot} is waiting for a slot." if waits else f"{bot} is starting.")
-    return redirect("bot", bot.pk)

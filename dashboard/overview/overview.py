@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 
 from coolify.budget.report import budget_report
 from core.permissions import VIEW
-from dashboard.bots.new_bot import new_bot_fields
+from dashboard.bots.new_bot import new_bot_fields, new_form_key
 from dashboard.live import estimates, live_page, version_of, version_of_pool
 from dashboard.notifications.records import failing_channels
 from dashboard.overview.attention import (
@@ -44,5 +44,5 @@ def overview(request: HttpRequest) -> HttpResponse:
         template="slots/overview.html",
         version=version,
         live=live,
-        frame=lambda: {"fields": new_bot_fields()},
+        frame=lambda: {"fields": new_bot_fields(), "form_key": new_form_key()},
     )
