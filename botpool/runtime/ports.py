@@ -3,6 +3,8 @@
 import http.client
 import socket
 
+BACKLOG = 512
+
 
 class PortNotFree(Exception):
     """The port is in use, or the address does not belong to this machine."""
@@ -20,14 +22,12 @@ def check_port(*, host: str, port: int) -> None:
         raise PortNotFree(f"Cannot listen on {in_url(host)}:{port}: {reason}") from error
 
 
-def free_port(*, host: str, preferred: int) -> int:
+def listen(*, host: str, preferred: int) -> socket.socket:
+    """Listen on this port, or on another one if that is taken."""
     try:
-        check_port(host=host, port=preferred)
-    except PortNotFree:
-        with socket.create_server((host, 0)) as probe:
-            port: int = probe.getsockname()[1]
-            return port
-    return preferred
+        return socket.create_server((host, preferred), backlog=BACKLOG)
+    except OSError:
+        return socket.create_server((host, 0), backlog=BACKLOG)
 
 
 def serves_http(*, host: str, port: int) -> bool:

@@ -34,6 +34,8 @@ class ManagedProcess:
     environment: dict[str, str] = field(default_factory=dict)
     complaint: Callable[[], str | None] = _no_complaint  # why to replace it, or None
     before_start: Callable[[], None] = _nothing
+    before_stop: Callable[[], None] = _nothing  # before it is asked to stop for good
+    pass_fds: tuple[int, ...] = ()  # descriptors that stay open in it
     gives_way: bool = False  # to the other processes, where there is not enough CPU for all
 
     popen: subprocess.Popen[bytes] | None = field(default=None, init=False)
@@ -55,6 +57,7 @@ class ManagedProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=self.pass_fds,
             preexec_fn=partial(self._begin, reaper, os.getpid()),
         )
         reaper.began(self.popen.pid)
@@ -96,6 +99,7 @@ class ManagedProcess:
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM to the leader only, which stops its own children in the right order."""
+        self.before_stop()
         if self.popen is not None:
             self.popen.send_signal(signal.SIGTERM)
 

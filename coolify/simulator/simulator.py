@@ -1,5 +1,6 @@
 """The simulator: builds its pieces, starts and stops them."""
 
+import socket
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -34,9 +35,14 @@ from coolify.simulator.world.world import World
 
 
 class Simulator:
-    """A complete Coolify: `with Simulator(Settings(speed=1000)) as coolify: … coolify.api_url`."""
+    """A complete Coolify: `with Simulator(Settings(speed=1000)) as coolify: … coolify.api_url`.
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    It answers at `listener`, a socket that listens already, or else listens where the settings say.
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, *, listener: socket.socket | None = None
+    ) -> None:
         self.settings = settings or Settings()
         self.world = World(settings=self.settings, clock=Clock(speed=self.settings.speed))
         self._scheduler = Scheduler(outbound_threads=self.settings.bot_threads)
@@ -53,7 +59,8 @@ class Simulator:
             traffic=self._traffic,
         )
         # Bind before the state is loaded: the process that uses this port may use the state file.
-        self._http = HttpServer((self.settings.host, self.settings.port), gateway=self._gateway)
+        address = (self.settings.host, self.settings.port)
+        self._http = HttpServer(address, gateway=self._gateway, listener=listener)
         self._thread = threading.Thread(
             target=self._http.serve_forever, args=(0.05,), name="simulator-http", daemon=True
         )

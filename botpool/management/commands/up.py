@@ -82,6 +82,7 @@ class Command(BaseCommand):
         watchdog = stack.enter_context(closing(WorkerWatchdog()))
         simulator = self._simulator(options)
         if simulator:
+            stack.callback(simulator.close)
             simulator.write_address()
             stack.callback(simulator.forget_address)
         chosen = _environment(options, simulator=None)

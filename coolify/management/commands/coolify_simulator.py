@@ -1,5 +1,6 @@
 import argparse
 import signal
+import socket
 import threading
 from typing import Any
 
@@ -19,6 +20,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8089)
+        parser.add_argument(
+            "--listener",
+            type=int,
+            metavar="FD",
+            help="answer at this open socket, which listens already, instead of a new one",
+        )
         parser.add_argument(
             "--allowed-host",
             action="append",
@@ -56,7 +63,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        simulator = opened(settings_from(options))
+        simulator = opened(settings_from(options), listener=options["listener"])
         stop = threading.Event()
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, lambda *_: stop.set())
@@ -117,9 +124,10 @@ def settings_from(options: dict[str, Any]) -> Settings:
     )
 
 
-def opened(settings: Settings) -> Simulator:
+def opened(settings: Settings, *, listener: int | None) -> Simulator:
     try:
-        return Simulator(settings)
+        given = None if listener is None else socket.socket(fileno=listener)
+        return Simulator(settings, listener=given)
     except OSError as error:
         raise CommandError(
             f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}"

@@ -27,11 +27,21 @@ class HttpServer(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 512
 
-    def __init__(self, address: tuple[str, int], *, gateway: Gateway) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        gateway: Gateway,
+        listener: socket.socket | None = None,
+    ) -> None:
         self.gateway = gateway
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()
-        super().__init__(address, Handler)
+        super().__init__(address, Handler, bind_and_activate=listener is None)
+        if listener is not None:
+            self.socket.close()
+            self.socket = listener
+            self._note_address(listener.getsockname())
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._open_lock:
@@ -59,7 +69,11 @@ class HttpServer(ThreadingHTTPServer):
     def server_bind(self) -> None:
         """Skip the standard server's lookup of the host name, which can be slow."""
         TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self._note_address(self.server_address)
+
+    def _note_address(self, address: Any) -> None:
+        self.server_address = address
+        self.server_name, self.server_port = str(address[0]), address[1]
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+import requests
 
+from botpool.runtime.ports import PortNotFree, check_port
 from botpool.runtime.process import NICENESS
 from tests.processes import (
     ROOT,
@@ -91,6 +93,18 @@ def test_a_process_that_dies_is_restarted(up):
     wait_until(lambda: up.part("ticker") not in (None, ticker), what="a new ticker")
     wait_until(lambda: "ticker ended (signal SIGKILL)" in up.output, what="the notice")
     up.wait_until_ready()
+
+
+def test_no_other_program_gets_the_simulators_port_while_it_restarts(up):
+    wait_until(lambda: up.part("coolify_simulator"), what="a simulator")
+    address = json.loads((up.data_dir / "simulator.json").read_text())
+    up.part("coolify_simulator").kill()
+
+    port = int(address["url"].rpartition(":")[2].partition("/")[0])
+    with pytest.raises(PortNotFree):
+        check_port(host="127.0.0.1", port=port)
+    token = {"Authorization": f"Bearer {address['token']}"}
+    assert requests.get(f"{address['url']}/projects", headers=token, timeout=60).ok
 
 
 def test_postgresql_is_restarted_when_it_is_killed(up):
