@@ -1,5 +1,6 @@
-"""Middleware for correlation ids, health probes and NUL characters."""
+"""Middleware for correlation ids, health probes, NUL characters and charsets."""
 
+import codecs
 import re
 import uuid
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def _log_refusal(request: HttpRequest, response: HttpResponse) -> None:
         )
 
 
-# --- Probes and NUL characters -----------------------------------------------------------------
+# --- Probes, NUL characters and charsets -------------------------------------------------------
 
 # Probes may use any host name or address, so ALLOWED_HOSTS does not apply to them.
 PROBE_PATHS = ("/healthz", "/readyz", "/metrics")
@@ -80,3 +81,26 @@ class NulMiddleware:
         query = request.META.get("QUERY_STRING", "")
         request.META["QUERY_STRING"] = query.replace("%00", REPLACEMENT)
         return self.get_response(request)
+
+
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+class CharsetMiddleware:
+    """Refuse forms that are not UTF-8, before Django reads one to check its CSRF token."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        charset = (request.content_params or {}).get("charset", "utf-8")
+        if request.content_type in FORMS and not _is_utf_8(charset):
+            return HttpResponse("Send forms in UTF-8.", content_type="text/plain", status=415)
+        return self.get_response(request)
+
+
+def _is_utf_8(charset: str) -> bool:
+    try:
+        return codecs.lookup(charset).name == "utf-8"
+    except LookupError:
+        return False

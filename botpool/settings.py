@@ -428,6 +428,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "botpool.middleware.ProbeMiddleware",
     "botpool.middleware.NulMiddleware",
+    "botpool.middleware.CharsetMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIRequest
 from django.core.wsgi import get_wsgi_application
 
 from core import environment
@@ -31,4 +32,21 @@ def with_chunked_bodies(application: Application) -> Application:
     return measured
 
 
-application = with_chunked_bodies(get_wsgi_application())
+class Utf8Request(WSGIRequest):
+    """Django would read the query in the charset of the body, and fail at one such as zlib.
+
+    It would also refuse forms in `UTF8`. botpool.middleware refuses forms in other charsets.
+    """
+
+    @property
+    def encoding(self) -> None:
+        return None  # Django's default: UTF-8
+
+    @encoding.setter
+    def encoding(self, charset: str | None) -> None:
+        pass
+
+
+django_application = get_wsgi_application()
+django_application.request_class = Utf8Request
+application = with_chunked_bodies(django_application)

@@ -12,6 +12,7 @@ from django.test import Client
 
 from api.keys import create_api_key
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address, find_target
+from botpool.wsgi import Utf8Request, django_application
 from bots.models import Bot
 from bots.status import Platform
 from core.logs import JsonFormatter, TextFormatter
@@ -335,6 +336,67 @@ def test_bot_names_are_escaped_on_every_page(root, api):
     bot = api.post("/api/v1/bots", body, content_type="application/json").json()["bot"]
     for path in ("/bots/", f"/bots/{bot['id']}/", "/queue/", "/", "/activity/"):
         assert b"<img src=x" not in root.get(path).content, path
+
+
+# --- Charsets --------------------------------------------------------------------------------
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture
+def _request_of_the_web_server(monkeypatch):
+    """Django's test client does not use the class of requests that the application uses."""
+    assert django_application.request_class is Utf8Request
+    monkeypatch.setattr("django.test.client.WSGIRequest", Utf8Request)
+
+
+def log_in(content_type: str, body: bytes, *, path: str = "/login/"):
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+    client.cookies["csrftoken"] = "a" * 32
+    return client.generic("POST", path, body, content_type)
+
+
+@pytest.mark.usefixtures("_request_of_the_web_server")
+@pytest.mark.parametrize("charset", ["iso-8859-1", "utf-16", "zlib", "nonsense"])
+def test_a_form_in_another_charset_is_refused_with_one_line(caplog, charset):
+    answer = log_in(f"{FORM}; charset={charset}", b"a=b")
+    assert answer.status_code == 415
+    assert "UTF-8" in answer.text
+    [line] = caplog.records
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+
+
+@pytest.mark.parametrize("path", ["/", "/admin/", "/nowhere/", "/readyz", "/api/v1/bots"])
+def test_a_form_in_another_charset_is_refused_on_every_path(path):
+    assert log_in(f"{FORM}; charset=utf-16", b"a=b", path=path).status_code == 415
+
+
+def test_a_form_of_several_parts_in_another_charset_is_refused():
+    body = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n1\r\n--x--\r\n'
+    answer = log_in("multipart/form-data; boundary=x; charset=utf-16", body)
+    assert answer.status_code == 415
+
+
+@pytest.mark.usefixtures("_request_of_the_web_server")
+@pytest.mark.parametrize("charset", ["utf-8", "UTF8", "utf_8", "Utf-8", '"utf-8"'])
+def test_utf_8_may_be_spelled_in_any_way(charset):
+    token = "a" * 32
+    body = f"csrfmiddlewaretoken={token}&username=%C3%A4da&password=x".encode()
+    answer = log_in(f"{FORM}; charset={charset}", body)
+    assert answer.status_code == 200
+    assert answer.context["form"]["username"].value() == "äda"
+
+
+@pytest.mark.usefixtures("_request_of_the_web_server")
+@pytest.mark.parametrize("charset", ["utf-16", "zlib"])
+@pytest.mark.parametrize("path", ["/bots/", "/api/v1/bots"])
+def test_a_charset_does_not_change_how_an_address_is_read(root, api, path, charset):
+    client = api if path.startswith("/api/") else root
+    content_type = f"application/json; charset={charset}"
+    answer = client.get(path, {"status": "FAILED"}, CONTENT_TYPE=content_type)
+    assert answer.status_code == 200
+    assert answer.wsgi_request.GET["status"] == "FAILED"
 
 
 # --- Size ------------------------------------------------------------------------------------
