@@ -4,6 +4,9 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import BadRequest, ValidationError
+from django.core.validators import ProhibitNullCharactersValidator
 from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.text import capfirst
@@ -29,6 +32,19 @@ def _lookups_of(declared: Any) -> list[str]:
         return [declared.parameter_name]  # type: ignore[attr-defined]
     field = declared if isinstance(declared, str) else declared[0]
     return [field + form for form in _FORMS_OF_FILTERS]
+
+
+class ReadableSelections:
+    """Refuses selected rows whose key the model cannot have: the query for them would fail."""
+
+    def response_action(self, request: HttpRequest, queryset: Any) -> Any:
+        key = queryset.model._meta.pk
+        for each in request.POST.getlist(ACTION_CHECKBOX_NAME):
+            try:
+                ProhibitNullCharactersValidator()(key.to_python(each))
+            except ValidationError:
+                raise BadRequest("The selection cannot be read") from None
+        return super().response_action(request, queryset)  # type: ignore[misc]
 
 
 class WithoutLinks:
@@ -66,9 +82,8 @@ class StrictSite(admin.AdminSite):
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
         lax = admin_class or admin.ModelAdmin
-        strict = type(
-            lax.__name__, (DeclaredLookups, WithoutLinks, lax), {"__module__": lax.__module__}
-        )
+        parts = (DeclaredLookups, ReadableSelections, WithoutLinks, lax)
+        strict = type(lax.__name__, parts, {"__module__": lax.__module__})
         super().register(model_or_iterable, strict, **options)
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:

@@ -145,8 +145,8 @@ MUTATIONS = (
     _one(
         "only declared filters in the admin",
         "core/administration/site.py",
-        "(DeclaredLookups, WithoutLinks, lax)",
-        "(WithoutLinks, lax)",
+        "(DeclaredLookups, ReadableSelections, WithoutLinks, lax)",
+        "(ReadableSelections, WithoutLinks, lax)",
         "tests/security/test_admin_lookups.py::"
         "test_the_hash_of_a_key_cannot_be_guessed_by_its_characters",
     ),
