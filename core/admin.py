@@ -1,14 +1,16 @@
 """Shared by all Django admins: fast read-only lists, and actions that ask for confirmation."""
 
 from typing import Any
+from urllib.parse import urlencode
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.paginator import Paginator
 from django.db.models import Choices, Model, QuerySet
-from django.http import HttpRequest, HttpResponseRedirect, QueryDict
+from django.http import HttpRequest, HttpResponseRedirect
 from django.utils.functional import cached_property
 
 from core.administration.columns import readable_column
+from core.administration.selections import keep_selection
 from core.permissions import OPERATE
 from core.sql import estimated_rows
 
@@ -73,17 +75,36 @@ class ActionPermission:
         return request.user.has_perm(OPERATE)
 
 
-def page_action(name: str, title: str) -> Any:
-    """Return an admin action that redirects to its confirmation page; see dashboard.actions."""
+MOST_CHOSEN = 1_000
+LONGEST_PART = 2_000  # characters; the web server takes 4,094 as the first line of a request
+
+
+def page_action(name: str, title: str, *, key: str = "pk") -> Any:
+    """Return an admin action that redirects to its confirmation page; see dashboard.actions.
+
+    `key` is the field that names the target of a row.
+    """
 
     @admin.action(description=title, permissions=["operate"])
     def redirect(
         model_admin: admin.ModelAdmin, request: HttpRequest, rows: QuerySet[Any]
-    ) -> HttpResponseRedirect:
-        query = QueryDict(mutable=True)
-        query.setlist("item", [str(pk) for pk in rows.values_list("pk", flat=True)[:1_000]])
-        query["next"] = request.get_full_path()
-        return HttpResponseRedirect(f"/actions/{name}/?{query.urlencode()}")
+    ) -> HttpResponseRedirect | None:
+        items = [str(each) for each in rows.values_list(key, flat=True)[: MOST_CHOSEN + 1]]
+        if len(items) > MOST_CHOSEN:
+            things = model_admin.opts.verbose_name_plural
+            text = f"Select at most {MOST_CHOSEN:,} {things} at once. Nothing was changed."
+            model_admin.message_user(request, text, messages.WARNING)
+            return None
+        return HttpResponseRedirect(f"/actions/{name}/?{_address_of(request, items)}")
 
     redirect.__name__ = name.replace("-", "_")
     return redirect
+
+
+def _address_of(request: HttpRequest, items: list[str]) -> str:
+    """The items, or the name of a selection that is kept, and the way back unless it is long."""
+    chosen = urlencode({"item": items}, doseq=True)
+    if len(chosen) > LONGEST_PART:
+        chosen = urlencode({"selection": keep_selection(request, items)})
+    back = urlencode({"next": request.get_full_path()})
+    return chosen if len(back) > LONGEST_PART else f"{chosen}&{back}"

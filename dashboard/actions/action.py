@@ -21,6 +21,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from api.schemas.bodies import CANNOT_BE_STORED
 from bots.models import Bot
+from core.administration.selections import forget_selection, kept_selection
 from dashboard.audit import actor_of, record_action
 from dashboard.permissions import refuse_without
 
@@ -95,6 +96,7 @@ def run_action(request: HttpRequest, action: Action) -> HttpResponse:
     if not form.is_valid():
         return _ask(request, action, form, status=422)
     done, skipped = _do_all(request, action, form.cleaned_data)
+    forget_selection(request, request.GET.get("selection", ""))
     _tell(request, action, done=done, skipped=skipped)
     return redirect(_way_on(request, action))
 
@@ -122,10 +124,26 @@ def _initial(request: HttpRequest) -> dict[str, str]:
     return {name: request.GET.get(name, "") for name in request.GET if name != "item"}
 
 
+def _given(request: HttpRequest) -> QueryDict | None:
+    """The address with its items, which are kept in the session if there are many."""
+    if "selection" not in request.GET:
+        return request.GET
+    items = kept_selection(request, request.GET["selection"])
+    if items is None:
+        return None
+    given = request.GET.copy()
+    given.setlist("item", items)
+    return given
+
+
 def _ask(
     request: HttpRequest, action: Action, form: ReasonForm, *, status: int = 200
 ) -> HttpResponse:
-    targets = action.find(request.GET)[:MOST_TARGETS]
+    given = _given(request)
+    if given is None:
+        messages.warning(request, "The selection is no longer kept. Select again.")
+        return redirect(_way_back(request, action))
+    targets = action.find(given)[:MOST_TARGETS]
     affected = [target for target in targets if not target.why_not]
     skipped = [target for target in targets if target.why_not]
     context = {

@@ -8,17 +8,19 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db import connection
+from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from api.keys import use_api_key
 from bots.models import ApiKey, Bot, BotEvent
 from dashboard.roles import OUR_APPS
+from queues.models import QueueEntry
 from servers.models import Server
 from slots.models import Deployment, Slot, SlotTransition
 from tests.dashboard.conftest import logged_in, make_user
 from tests.dashboard.populated import ask, populate, run
-from tests.factories import SlotFactory
+from tests.factories import BotFactory, SlotFactory
 
 MODELS = [model for app in OUR_APPS for model in apps.get_app_config(app).get_models()]
 
@@ -58,6 +60,78 @@ def test_force_release_leads_to_the_confirmation(administrator):
     )
     back = "next=%2Fadmin%2Fslots%2Fslot%2F"
     assert answer["Location"] == f"/actions/force-release/?item={slot.pk}&{back}"
+
+
+def many_bots(number):
+    """Their numbers are far apart, as after long use."""
+    shown = BotFactory.build(display_name="Notetaker")
+    row = {"client_id": shown.client_id, "platform": shown.platform}
+    row |= {"meeting_url": shown.meeting_url, "queue_timeout": shown.queue_timeout}
+    Bot.objects.bulk_create(
+        Bot(pk=1_000_003 * n, correlation_id=f"c{n}", **row) for n in range(1, number + 1)
+    )
+
+
+def choose_all(client, address="/admin/bots/bot/", action="cancel_bot"):
+    form = {"action": action, "select_across": "1", "_selected_action": ["1"]}
+    return client.post(address, form)
+
+
+def test_all_rows_of_a_long_list_can_be_chosen(administrator):
+    many_bots(1_000)
+    address = choose_all(administrator)["Location"]
+    assert len(address) < 2_500  # the web server accepts a first line of 4,094
+    assert "<h1>Cancel 1000 bots?</h1>" in administrator.get(address).text
+    refused = administrator.post(address, {"targets": "[]", "reason": ""})
+    assert "<h1>Cancel 1000 bots?</h1>" in refused.text
+
+
+def test_all_of_a_long_queue_can_be_chosen(administrator):
+    many_bots(400)
+    QueueEntry.objects.bulk_create(
+        QueueEntry(bot=bot, platform=bot.platform, queued_at=Now(), timeout_at=Now())
+        for bot in Bot.objects.all()
+    )
+    address = choose_all(administrator, list_of(QueueEntry))["Location"]
+    assert "<h1>Cancel 400 bots?</h1>" in administrator.get(address).text
+
+
+def test_a_long_selection_is_forgotten_once_it_is_done(administrator):
+    many_bots(400)
+    address = choose_all(administrator)["Location"]
+    administrator.post(address, {"targets": "[]", "reason": "Test"})
+    assert administrator.session["selections"] == []
+    page = administrator.get(address, follow=True)
+    assert "The selection is no longer kept. Select again." in page.text
+    assert page.redirect_chain == [("/admin/bots/bot/", 302)]
+
+
+def test_several_long_selections_can_be_open_at_once(administrator):
+    many_bots(400)
+    first, second, third, fourth = (choose_all(administrator)["Location"] for _ in range(4))
+    assert administrator.get(first).status_code == 302
+    for address in (second, third, fourth):
+        assert "<h1>Cancel 400 bots?</h1>" in administrator.get(address).text
+
+
+def test_a_long_selection_is_for_its_own_session(administrator, operator):
+    many_bots(400)
+    assert operator.get(choose_all(administrator)["Location"]).status_code == 302
+
+
+def test_more_rows_than_can_be_chosen_are_refused_with_a_message(administrator):
+    many_bots(1_001)
+    answer = choose_all(administrator)
+    assert answer["Location"] == "/admin/bots/bot/"
+    page = administrator.get(answer["Location"]).text
+    assert "Select at most 1,000 bots at once." in page
+
+
+def test_a_long_search_is_not_passed_on_as_the_way_back(administrator):
+    bot = BotFactory()
+    address = f"/admin/bots/bot/?q={'%C3%A4' * 400}"
+    form = {"action": "cancel_bot", "select_across": "0", "_selected_action": [bot.pk]}
+    assert len(administrator.post(address, form)["Location"]) < 2_500
 
 
 @pytest.mark.parametrize(
