@@ -7,7 +7,6 @@ from typing import Any, Concatenate, ParamSpec
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.views.decorators.cache import never_cache
 
 from dashboard.unchanged import is_known_unchanged, remember_admitted, was_admitted
 
@@ -32,7 +31,7 @@ def needs(permission: str) -> Callable[[View[P]], View[P]]:
                 return HttpResponse(status=204)
             return view(request, *args, **kwargs)
 
-        return never_cache(guarded)
+        return guarded
 
     return decorate
 

@@ -1,8 +1,9 @@
-"""The Content-Security-Policy of every page: scripts and styles from our own files only."""
+"""Headers of every page: scripts and styles from our own files only, and no copies in caches."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.cache import add_never_cache_headers
 
 POLICY = "; ".join(
     [
@@ -25,4 +26,6 @@ class ContentPolicyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
+        if not request.path_info.startswith("/api/"):
+            add_never_cache_headers(response)
         return response

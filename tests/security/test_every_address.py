@@ -140,3 +140,10 @@ def test_every_page_has_a_strict_policy_and_cannot_be_framed():
             assert "unsafe" not in policy, path
             assert "frame-ancestors 'none'" in policy, path
             assert answer.headers["X-Frame-Options"] == "DENY", path
+
+
+def test_no_page_is_kept_by_a_cache():
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    for path in [*all_paths(), "/login/", "/nowhere/"]:
+        assert "no-store" in client.get(path).headers.get("Cache-Control", ""), path
