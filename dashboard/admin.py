@@ -2,7 +2,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.contrib.auth.models import User
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 
 from api.keys import create_api_key, revoke_api_key
@@ -185,9 +186,22 @@ class PoolSampleAdmin(ReadOnlyAdmin):
 
 @admin.register(LoginFailure)
 class LoginFailureAdmin(ReadOnlyAdmin):
-    list_display = ["at", "username", "address"]
-    search_fields = ["=username", "=address"]
+    """Shows and finds only names of users: others may be passwords in the wrong field."""
+
+    list_display = ["at", "name", "address"]
+    search_fields = ["=user_name", "=address"]
     ordering = ["-pk"]
+    exclude = ["username"]
+    readonly_fields = ["name"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[LoginFailure]:
+        users = User.objects.filter(username__iexact=OuterRef("username"))
+        failures: QuerySet[LoginFailure] = super().get_queryset(request)
+        return failures.annotate(user_name=Subquery(users.values("username")[:1]))
+
+    @admin.display(ordering="user_name")
+    def name(self, failure: LoginFailure) -> str:
+        return failure.user_name or "(no such user)"  # type: ignore[attr-defined]
 
 
 @admin.register(NotificationChannel)

@@ -119,4 +119,4 @@ class LoginFailure(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.username} from {self.address}"
+        return f"Login from {self.address}"  # the name may be a password in the wrong field

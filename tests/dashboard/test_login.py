@@ -8,7 +8,7 @@ from django.test import Client
 from dashboard import login as page
 from dashboard.login import prune_login_failures
 from dashboard.models import LoginFailure
-from tests.dashboard.conftest import PASSWORD, make_user
+from tests.dashboard.conftest import PASSWORD, logged_in, make_user
 
 
 def attempt(client, password, *, name="vera", forwarded_for="", peer="127.0.0.1"):
@@ -107,6 +107,35 @@ def test_old_failures_are_deleted(client, db):
     assert prune_login_failures() == 0
     LoginFailure.objects.update(at=F("at") - 5 * page.WITHIN)
     assert prune_login_failures() == 1
+
+
+@pytest.fixture
+def reader(client, db):
+    """Staff that may see everything, after failed logins of a user and of no user."""
+    make_user("otto", "operator")
+    attempt(client, "guess", name="OTTO")
+    attempt(client, "guess", name="my password")
+    return logged_in(make_user("vera", "viewer", is_staff=True))
+
+
+FAILURES = "/admin/botpool/loginfailure/"
+
+
+def test_the_admin_shows_failed_logins_of_users_by_name(reader):
+    page = reader.get(FAILURES).text
+    assert "otto" in page
+    assert "(no such user)" in page
+    assert reader.get(FAILURES, {"q": "Otto"}).context["cl"].result_count == 1
+
+
+def test_what_was_typed_as_a_name_that_no_user_has_is_not_shown(reader):
+    """It may be a password in the wrong field."""
+    addresses = [FAILURES, *(f"{FAILURES}?o={n}" for n in (1, 2, 3))]
+    addresses += [f"{FAILURES}{failure.pk}/change/" for failure in LoginFailure.objects.all()]
+    for address in addresses:
+        page = reader.get(address)
+        assert (page.status_code, "my password" in page.text) == (200, False), address
+    assert reader.get(FAILURES, {"q": "my password"}).context["cl"].result_count == 0
 
 
 def test_pages_have_a_strict_policy(viewer):
