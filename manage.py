@@ -4,6 +4,9 @@ import sys
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "botpool.settings")
-    from botpool.runtime.command_line import main
+    try:
+        from botpool.runtime.command_line import main
 
-    main(sys.argv)
+        main(sys.argv)
+    except KeyboardInterrupt:  # also during the imports, which take a second or more
+        raise SystemExit(130) from None

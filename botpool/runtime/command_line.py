@@ -1,5 +1,6 @@
 """Starts every command, with the embedded PostgreSQL running if DATABASE_URL is not set."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,13 @@ WITHOUT_DATABASE = {
 }
 
 
+# Errors of a disk or an output that takes no more.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
 def main(argv: list[str]) -> None:
+    if sys.stdout is None:  # type: ignore[unreachable, unused-ignore]
+        raise SystemExit("botpool: the output is closed; use > /dev/null instead")
     _check_arguments(argv)
     command = argv[1] if len(argv) > 1 else ""
     if command != "setup":  # it mends the file
@@ -84,5 +91,15 @@ def _faults_in_one_line() -> Iterator[None]:
             f"botpool: the database is missing tables ({reason}): run manage.py migrate"
         ) from None
     except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         raise SystemExit(1) from None
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        _discard_output()
+        raise SystemExit(f"botpool: {error.strerror}") from None
+
+
+def _discard_output() -> None:
+    """Python would try to write the rest at its end, and report that it cannot."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

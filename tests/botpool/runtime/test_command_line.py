@@ -1,5 +1,6 @@
 """Faults of the environment are reported in one line."""
 
+import os
 import subprocess
 import sys
 from urllib.parse import quote
@@ -7,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from botpool.runtime.postgres import server as postgres
-from tests.processes import ROOT, Program, environment
+from tests.processes import PATIENCE, ROOT, Program, environment
 
 AWAY = "postgres://u:p@127.0.0.1:1/x"
 COMMANDS = [
@@ -86,3 +87,36 @@ def test_a_command_ends_quietly_when_its_output_is_closed(command, data_dir, emp
     with subprocess.Popen(words, cwd=ROOT, env=env, **pipes) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+def run_quietly(*words, data_dir, **options):
+    """Return the exit code and what was written to stderr."""
+    program = [sys.executable, "manage.py", *words]
+    env = environment(data_dir, DATABASE_URL=AWAY) | options.pop("env", {})
+    done = subprocess.run(
+        program, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, **options
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("words", [["version"], ["doctor"], ["--help"]])
+def test_a_full_output_is_one_line(words, data_dir):
+    with open("/dev/full", "w") as full:
+        code, text = run_quietly(*words, data_dir=data_dir, stdout=full)
+    assert (code, text) == (1, "botpool: No space left on device\n")
+
+
+def test_a_closed_output_is_one_line(data_dir):
+    code, text = run_quietly("version", data_dir=data_dir, preexec_fn=lambda: os.close(1))
+    assert (code, text) == (1, "botpool: the output is closed; use > /dev/null instead\n")
+
+
+@pytest.mark.parametrize("module", ["django", "dj_database_url", "django_htmx"])
+def test_ctrl_c_during_the_start_ends_it_quietly(module, data_dir, tmp_path):
+    """While the first modules are imported, then the settings, then the apps."""
+    text = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    (tmp_path / f"{module}.py").write_text(text)
+    env = {"PYTHONPATH": str(tmp_path)}
+    with open("/dev/null", "w") as nowhere:
+        done = run_quietly("doctor", data_dir=data_dir, stdout=nowhere, env=env)
+    assert done == (130, "")
