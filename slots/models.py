@@ -129,6 +129,11 @@ class Slot(models.Model):
     application_asked_at = models.DateTimeField(
         null=True, blank=True, help_text="A new application was asked for; its answer is awaited."
     )
+    deletion_asked_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="When Coolify was first asked to delete its application. It may have done so.",
+    )
     # While its container is brought down:
     stop_asked_at = models.DateTimeField(null=True, blank=True)
     stop_attempts = models.PositiveSmallIntegerField(db_default=0)

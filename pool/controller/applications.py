@@ -4,11 +4,11 @@ is gone."""
 from datetime import UTC, datetime
 
 from django.conf import settings
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from bots.models import Bot
 from coolify.client import Coolify
-from coolify.client.errors import CoolifyError
+from coolify.client.errors import CoolifyError, NotFound
 from coolify.client.image import Image
 from coolify.client.resources import Application
 from pool.controller.belief.answers import believed_list, require_gone
@@ -64,6 +64,17 @@ def forget_missing_application(context: SlotContext) -> None:
     forget_application(context, reason=APPLICATION_GONE)
 
 
+def delete_application(slot: Slot, coolify: Coolify) -> None:
+    """Have Coolify delete the slot's application, which is not forgotten yet. After a CoolifyError
+    it may be deleted all the same."""
+    same = Slot.objects.filter(pk=slot.pk, coolify_uuid=slot.coolify_uuid)
+    same.update(deletion_asked_at=Coalesce("deletion_asked_at", Now()))
+    try:
+        coolify.delete_application(slot.coolify_uuid)
+    except NotFound:
+        require_gone(coolify, slot.coolify_uuid)  # then it is already deleted in Coolify
+
+
 def forget_application(
     context: SlotContext,
     *,
@@ -81,6 +92,7 @@ def forget_application(
             image="",
             description_written="",
             application_asked_at=None,
+            deletion_asked_at=None,
             application_missing=False,
             application_state="",
             container_status=ContainerStatus.IDLE,

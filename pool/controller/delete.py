@@ -1,8 +1,7 @@
 """Deleting an unused slot together with its application."""
 
 from coolify.client import Coolify
-from coolify.client.errors import NotFound
-from pool.controller.belief.answers import require_gone
+from pool.controller.applications import delete_application
 from pool.steering import cordon_slot, refit_pool
 from slots.deployment import Deployment
 from slots.history import note
@@ -37,19 +36,11 @@ def delete_slot(slot: Slot, *, reason: str, actor: str, coolify: Coolify) -> boo
         )
         if not as_read.exists():
             return False
-        _delete_application(slot, coolify)
+        if slot.coolify_uuid:
+            delete_application(slot, coolify)
         with lease.fenced():
             note(slot, f"Deleted: {reason}", actor=actor)
             deleted = bool(as_read.delete()[0])
     if deleted:
         refit_pool(slot.platform, reason=f"{slot} was deleted", actor=actor)
     return deleted
-
-
-def _delete_application(slot: Slot, coolify: Coolify) -> None:
-    if not slot.coolify_uuid:
-        return
-    try:
-        coolify.delete_application(slot.coolify_uuid)
-    except NotFound:
-        require_gone(coolify, slot.coolify_uuid)  # then it is already deleted in Coolify

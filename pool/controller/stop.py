@@ -15,8 +15,12 @@ from django.db.models.functions import Now
 from bots.status import FailureCause
 from coolify.client.errors import BudgetExhausted, CoolifyError, NotAccepted, NotFound
 from core.clock import database_now, on_this_hosts_clock
-from pool.controller.applications import forget_application, forget_missing_application
-from pool.controller.belief.answers import require_gone, require_no_deployment
+from pool.controller.applications import (
+    delete_application,
+    forget_application,
+    forget_missing_application,
+)
+from pool.controller.belief.answers import require_no_deployment
 from pool.controller.containers.gone import UP, is_gone, still_runs
 from pool.controller.context import AT_ONCE, SlotContext, pause_after_error
 from pool.controller.images import note_coolify_end
@@ -240,10 +244,7 @@ def _delete_application(context: SlotContext) -> None:
     if not slot.coolify_uuid:
         return
     context.lease.check()
-    try:
-        context.coolify.delete_application(slot.coolify_uuid)
-    except NotFound:
-        require_gone(context.coolify, slot.coolify_uuid)
+    delete_application(slot, context.coolify)
     forget_application(
         context,
         reason="Application deleted; the next start creates a new one",

@@ -53,8 +53,10 @@ class Member:
 
     def kill(self) -> None:
         """Kill the whole family, stopped first: none of its processes may start another one."""
-        send(signal.SIGSTOP, self.family())
-        send(signal.SIGKILL, self.family())
+        stopped = self.family()
+        send(signal.SIGSTOP, stopped)
+        # Another blow may kill the leader in between: then its children are no longer family.
+        send(signal.SIGKILL, [*stopped, *self.family()])
 
     def kill_leader(self) -> None:
         """Kill the process only; its children must notice that it is gone."""

@@ -123,6 +123,30 @@ MORE = (
     ),
     # --- Answers that do not come --------------------------------------------------------------
     one(
+        "what Botpool deleted itself does not make Coolify's list look wrong",
+        "pool/controller/belief/answers.py",
+        "        missing = [name for name in missing if name not in asked_for]\n",
+        "        missing = list(missing)\n",
+        "tests/pool/controller/test_belief.py::"
+        "test_applications_that_botpool_deleted_itself_do_not_make_the_list_look_wrong",
+    ),
+    one(
+        "a cluster that starts slowly gets more time at each start",
+        "botpool/runtime/watchdog.py",
+        "                self.time_to_start = min(2 * self.time_to_start, longest)\n",
+        "                self.time_to_start = min(self.time_to_start, longest)\n",
+        "tests/botpool/runtime/test_worker.py::"
+        "test_a_cluster_that_starts_slowly_gets_twice_the_time_at_each_start",
+    ),
+    one(
+        "a task that ended in a statement leaves a connection that works",
+        "core/jobs/jobs.py",
+        "            leave_interrupted_statement()\n",
+        "",
+        "tests/core/jobs/test_jobs.py::"
+        "test_a_run_that_ends_in_the_middle_of_a_statement_leaves_its_error",
+    ),
+    one(
         "a repair that was tried in vain goes last",
         "pool/reconciler/reconcile.py",
         "sorted(lines, key=lambda line: bool(line.found.finding.outcome))",

@@ -9,7 +9,7 @@ import pytest
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
-from pool.lifecycle import release_bot_from_slot
+from pool.lifecycle import recover_slot, release_bot_from_slot
 from pool.reconciler.approvals import approve_repair
 from pool.reconciler.reconcile import reconcile
 from slots.models import Finding, Slot
@@ -127,3 +127,23 @@ def test_an_operator_can_say_that_missing_applications_are_gone(pool, no_pauses)
     assert not Finding.objects.filter(kind="short_list", ended_at=None).exists()
     more = [pool.request(), pool.request()]
     pool.until(lambda: pool.all_run(more))
+
+
+def test_applications_that_botpool_deleted_itself_do_not_make_the_list_look_wrong(pool, no_pauses):
+    """Coolify deletes them, but its answers are lost: an operator has nothing to check."""
+    bots = [pool.request(meetingSeconds=NEVER) for _ in range(4)]
+    pool.until(lambda: pool.all_run(bots))
+    end(bots)
+    pool.until(pool.all_idle)
+    before = set(applications().values())
+    pool.control.lose_answer(path="/applications/[^/]+$", method="DELETE", times=4)
+    for slot in Slot.objects.all():
+        assert recover_slot(slot, reason="Worn out", actor="test", recreate=True)
+
+    pool.until(pool.all_idle)
+
+    assert set(applications().values()) == {""}
+    assert not Finding.objects.filter(kind="short_list", ended_at=None).exists()
+    more = [pool.request() for _ in range(4)]
+    pool.until(lambda: pool.all_run(more))
+    assert not before & set(applications().values())
