@@ -5,6 +5,7 @@ from tests.chaos.mutation import one
 _HIDDEN = "tests/security/test_hidden_addresses.py"
 _CALLING = "tests/api/test_bots_calling_back.py"
 _SIMULATOR = "tests/coolify/simulator/test_simulator_control.py"
+_FRAMING = "tests/botpool/runtime/test_web_framing.py"
 _VISITORS = "coolify/simulator/http/visitors.py"
 
 AGAINST_ATTACKS = (
@@ -96,5 +97,19 @@ AGAINST_ATTACKS = (
         "or not self.alive)",
         "tests/botpool/runtime/test_web.py::"
         "test_a_connection_stays_open_if_its_client_was_not_told_that_it_closes",
+    ),
+    one(
+        "tiny chunks are refused",
+        "botpool/runtime/web/limits.py",
+        "LARGEST_OVERHEAD = 20_000\n",
+        "LARGEST_OVERHEAD = 1_000_000\n",
+        f"{_FRAMING}::test_tiny_chunks_are_refused_early",
+    ),
+    one(
+        "plain chunks count",
+        "botpool/runtime/web/bodies.py",
+        "            self._count(begin - start + 2)\n",
+        "",
+        f"{_FRAMING}::test_tiny_chunks_are_refused_early",
     ),
 )

@@ -460,8 +460,8 @@ MORE = (
     one(
         "the extensions of chunks count",
         "botpool/runtime/web/bodies.py",
-        "        if self._overhead > LARGEST_OVERHEAD:\n",
-        "        if False:\n",
+        "        self._count(length + 2)\n",
+        "",
         "tests/botpool/runtime/test_web_framing.py::"
         "test_the_extensions_of_chunks_count_while_they_arrive",
     ),

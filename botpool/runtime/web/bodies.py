@@ -1,19 +1,25 @@
 """Take the body of a request out of the bytes that arrive.
 
-Each byte is taken once, so the work grows with the size of the body, however small its chunks are
-or the pieces in which they arrive.
+Each byte is taken once, so the work grows with the size of the body, however small the pieces in
+which it arrives. It also grows with the number of chunks, which is limited by their overhead.
 """
 
 import re
 from collections.abc import Callable
 
-from botpool.runtime.web.limits import LARGEST_BODY, LARGEST_OVERHEAD, LONGEST_CHUNK_LINE
+from botpool.runtime.web.limits import (
+    CONTENT_PER_OVERHEAD,
+    LARGEST_BODY,
+    LARGEST_OVERHEAD,
+    LONGEST_CHUNK_LINE,
+)
 from botpool.runtime.web.refusal import malformed, too_large
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _QUOTED = rb'"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"'
 _EXTENSION = rb"[ \t]*;[ \t]*%b(?:[ \t]*=[ \t]*(?:%b|%b))?" % (_TOKEN, _TOKEN, _QUOTED)
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:%b)*" % _EXTENSION)
+_PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 _TRAILER = re.compile(rb"(%b):[^\x00-\x08\x0a-\x1f\x7f]*" % _TOKEN)
 # RFC 9110, section 6.5.1: they would change the meaning of the request.
 _NO_TRAILERS = {
@@ -60,6 +66,7 @@ class ChunkedBody:
         return self._is_complete
 
     def _take_size(self, piece: bytes, start: int) -> int:
+        start = self._take_plain_chunks(piece, start)
         line = self._line(piece, start)
         if line is None:
             return start
@@ -69,6 +76,21 @@ class ChunkedBody:
         self._missing = size
         self._step = ChunkedBody._take_content if size else ChunkedBody._take_trailer
         return start + len(line) + 2
+
+    def _take_plain_chunks(self, piece: bytes, start: int) -> int:
+        """Those that are here as a whole and have no extensions. In one go: clients may send
+        thousands of small ones."""
+        while found := _PLAIN_SIZE.match(piece, start):
+            begin = found.end()
+            size = int(found[1], 16)
+            end = begin + size
+            is_plain = 0 < size <= LARGEST_BODY - len(self.content)
+            if not is_plain or piece[end : end + 2] != b"\r\n":
+                break
+            self.content += piece[begin:end]
+            self._count(begin - start + 2)
+            start = end + 2
+        return start
 
     def _take_content(self, piece: bytes, start: int) -> int:
         content = piece[start : start + self._missing]
@@ -84,7 +106,7 @@ class ChunkedBody:
             raise malformed("A chunk is longer than its size.")
         if len(found) < 2:
             return start
-        self._overhead += 2
+        self._count(2)
         self._step = ChunkedBody._take_size
         return start + 2
 
@@ -106,13 +128,17 @@ class ChunkedBody:
             raise malformed(detail)
         if end < 0:
             return None
-        self._overhead += length + 2
-        if self._overhead > LARGEST_OVERHEAD:
+        self._count(length + 2)
+        return piece[start:end]
+
+    def _count(self, overhead: int) -> None:
+        self._overhead += overhead
+        if self._overhead > LARGEST_OVERHEAD + len(self.content) // CONTENT_PER_OVERHEAD:
             detail = (
-                f"The sizes, extensions and trailers of the chunks exceed {LARGEST_OVERHEAD} bytes."
+                "The chunks are too small: their sizes, extensions and trailers exceed "
+                f"{LARGEST_OVERHEAD} bytes and 1/{CONTENT_PER_OVERHEAD} of the content."
             )
             raise too_large(detail)
-        return piece[start:end]
 
 
 # Takes bytes from a position and returns the next one: the same if it needs more.
