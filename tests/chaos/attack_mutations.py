@@ -112,4 +112,11 @@ AGAINST_ATTACKS = (
         "",
         f"{_FRAMING}::test_tiny_chunks_are_refused_early",
     ),
+    one(
+        "a long request line is told from large headers",
+        "botpool/runtime/web/framing.py",
+        "<= begin + LONGEST_REQUEST_LINE:",
+        "<= len(data):",
+        f"{_FRAMING}::test_an_ambiguous_or_oversized_request_is_refused_as_soon_as_it_is_seen",
+    ),
 )

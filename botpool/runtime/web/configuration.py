@@ -9,7 +9,7 @@ import os
 import resource
 from typing import Any
 
-from botpool.runtime.web.limits import MOST_FIELDS
+from botpool.runtime.web.limits import LONGEST_REQUEST_LINE, MOST_FIELDS
 from core import environment
 
 environment.load_file()
@@ -25,7 +25,7 @@ max_requests = 20_000  # limits the damage of a memory leak
 max_requests_jitter = 2_000
 
 # No client needs more, and a header costs memory before it can be refused.
-limit_request_line = 4094
+limit_request_line = LONGEST_REQUEST_LINE
 limit_request_fields = MOST_FIELDS
 limit_request_field_size = 8190
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from botpool.runtime.web.bodies import ChunkedBody, MeasuredBody
 from botpool.runtime.web.head import Head
-from botpool.runtime.web.limits import LARGEST_HEAD
+from botpool.runtime.web.limits import LARGEST_HEAD, LONGEST_REQUEST_LINE
 from botpool.runtime.web.refusal import Refused
 
 
@@ -70,7 +70,8 @@ class Framing:
 
 
 def _too_long(data: bytearray) -> Refused:
-    if b"\r\n" in data:
+    begin = 2 if data.startswith(b"\r\n") else 0  # an empty line before the request is ignored
+    if 0 <= data.find(b"\r\n", begin) <= begin + LONGEST_REQUEST_LINE:
         detail = f"The headers are larger than {LARGEST_HEAD} bytes."
         return Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
     return Refused(HTTPStatus.REQUEST_URI_TOO_LONG, "The request line is too long.")

@@ -1,6 +1,7 @@
 """How much of a request is read."""
 
 LARGEST_HEAD = 65_536
+LONGEST_REQUEST_LINE = 4_094
 MOST_FIELDS = 50  # of the head
 LARGEST_BODY = 1_000_000  # as DATA_UPLOAD_MAX_MEMORY_SIZE
 # Of a body in chunks, besides its content: sizes, extensions and trailers. So many bytes, and a

@@ -173,6 +173,11 @@ REFUSED = {
     "complete long head": (LINE + b"X: " + b"y" * LARGEST_HEAD + b"\r\n\r\n", 431, "headers"),
     "many headers": (POST + b"X: y\r\n" * MOST_FIELDS + b"\r\n", 431, "more than 50"),
     "long address": (b"GET /" + b"y" * LARGEST_HEAD, 414, "request line"),
+    "complete long address": (
+        b"\r\nGET /%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"y" * LARGEST_HEAD),
+        414,
+        "request line",
+    ),
     "long line of a chunk": (CHUNKED + b"5;" + b"x" * LONGEST_CHUNK_LINE, 400, "line"),
     "complete long line": (CHUNKED + b"5;" + b"x" * LONGEST_CHUNK_LINE + b"\r\n", 400, "line"),
     "long trailer": (CHUNKED + b"0\r\nX: " + b"y" * LONGEST_CHUNK_LINE, 400, "line"),
