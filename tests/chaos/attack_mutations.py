@@ -6,6 +6,7 @@ _HIDDEN = "tests/security/test_hidden_addresses.py"
 _CALLING = "tests/api/test_bots_calling_back.py"
 _SIMULATOR = "tests/coolify/simulator/test_simulator_control.py"
 _FRAMING = "tests/botpool/runtime/test_web_framing.py"
+_WEB = "tests/botpool/runtime/test_web.py"
 _VISITORS = "coolify/simulator/http/visitors.py"
 
 AGAINST_ATTACKS = (
@@ -118,5 +119,20 @@ AGAINST_ATTACKS = (
         "<= begin + LONGEST_REQUEST_LINE:",
         "<= len(data):",
         f"{_FRAMING}::test_an_ambiguous_or_oversized_request_is_refused_as_soon_as_it_is_seen",
+    ),
+    one(
+        "requests that wait for a thread count",
+        "botpool/runtime/web/worker.py",
+        "        self._count(connection)\n        threads =",
+        "        threads =",
+        f"{_WEB}::test_the_largest_request_that_waits_for_a_thread_is_refused_when_memory_is_short",
+        f"{_WEB}::test_a_request_is_counted_until_its_thread_has_ended",
+    ),
+    one(
+        "requests that wait for a thread have a limit",
+        "botpool/runtime/web/worker.py",
+        "            elif self.working[connection].cancel():",
+        "            elif False:",
+        f"{_WEB}::test_the_largest_request_that_waits_for_a_thread_is_refused_when_memory_is_short",
     ),
 )

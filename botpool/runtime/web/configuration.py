@@ -45,6 +45,11 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (_files, _most_files))
 _connections = environment.number("WEB_CONNECTIONS", 2_000, low=1, high=60_000)
 worker_connections = min(_connections, _files - SPARE_FILES)
 
+# Of requests and answers under way; a process has several times as much memory. Requests that
+# threads work on cannot be given up, so those alone must not fill it.
+_buffer = environment.number("WEB_BUFFER_MB", 64, low=1, high=10_000)
+MOST_BYTES_HELD = 1_000_000 * max(_buffer, 2 * threads)
+
 
 def post_worker_init(worker: Any) -> None:
     """Set aside what the program itself consists of. The garbage collector then looks through all

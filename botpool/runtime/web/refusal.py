@@ -9,10 +9,11 @@ from core.correlation import HEADER, current_correlation_id
 class Refused(Exception):
     """Ends the request and its connection."""
 
-    def __init__(self, status: HTTPStatus, detail: str) -> None:
+    def __init__(self, status: HTTPStatus, detail: str, *, retry_after: int | None = None) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
+        self.retry_after = retry_after  # seconds
 
     def answer(self) -> bytes:
         """A problem document, as the API's."""
@@ -26,6 +27,7 @@ class Refused(Exception):
             f"Content-Length: {len(body)}",
             "Cache-Control: no-store",
             "X-Content-Type-Options: nosniff",
+            *([] if self.retry_after is None else [f"Retry-After: {self.retry_after}"]),
             f"{HEADER}: {current_correlation_id()}",
         ]
         return "\r\n".join([*lines, "", ""]).encode() + body

@@ -16,6 +16,7 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
+from botpool.runtime.web.configuration import MOST_BYTES_HELD
 from botpool.runtime.web.connection import Connection
 from botpool.runtime.web.parsing import parsed
 from botpool.runtime.web.refusal import Refused
@@ -31,10 +32,13 @@ BUSY_SECONDS = 1.0
 LAST_REQUESTS_SECONDS = 1.0
 # Says that the process is alive, also while all of its threads wait for a database that hangs.
 PROBE = b"/healthz"
-# Of requests and answers under way; a process has several times as much.
-MOST_BYTES_HELD = 64_000_000
 TOO_SLOW = Refused(
     HTTPStatus.REQUEST_TIMEOUT, f"The request did not arrive within {REQUEST_SECONDS} seconds."
+)
+TOO_BUSY = Refused(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "Too many large requests are waiting. Try again in a moment.",
+    retry_after=2,
 )
 
 logger = logging.getLogger(__name__)
@@ -44,8 +48,10 @@ class PatientWorker(ThreadWorker):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.waiting: dict[Connection, None] = {}  # for their clients, the longest first
-        self.working = 0
-        self.held = 0  # bytes of those that wait
+        # Complete requests: with a thread, or waiting for one.
+        self.working: dict[Connection, Future[bool]] = {}
+        self.held = 0  # bytes of both
+        self.most_held = MOST_BYTES_HELD
         self.next_check = 0.0
         self.free_at = 0.0  # when a thread was last free
         self.for_probes = ThreadPoolExecutor(max_workers=1)
@@ -79,7 +85,7 @@ class PatientWorker(ThreadWorker):
         """While requests wait for a thread here, new clients are left to the other processes. But
         not for long: those may be as busy, and one of the clients may be a probe."""
         now = time.monotonic()
-        if self.working < self.cfg.threads * REQUESTS_A_THREAD:
+        if len(self.working) < self.cfg.threads * REQUESTS_A_THREAD:
             self.free_at = now
         return now == self.free_at or now > self.free_at + BUSY_SECONDS
 
@@ -98,9 +104,12 @@ class PatientWorker(ThreadWorker):
             self._close(connection)
             return
         self._stop_waiting(connection)
+        self._turn_away(connection, TOO_SLOW)
+
+    def _turn_away(self, connection: Connection, refusal: Refused) -> None:
         connection.drop_request()
         with suppress(OSError):  # sending the answer finds out, too
-            _refuse(connection, TOO_SLOW)
+            _refuse(connection, refusal)
         self._answer(connection, closes=True)
 
     def _close_idle(self) -> None:
@@ -122,13 +131,22 @@ class PatientWorker(ThreadWorker):
 
     def _make_room(self) -> None:
         """Close the connections that have waited longest, if there are too many."""
-        while self.waiting and len(self.waiting) + self.working >= self.worker_connections:
+        while self.waiting and len(self.waiting) + len(self.working) >= self.worker_connections:
             self._close(next(iter(self.waiting)))
 
     def _free_memory(self) -> None:
-        """Close the largest connections, if they hold too much: an old one may hold nothing."""
-        while self.waiting and self.held > MOST_BYTES_HELD:
-            self._close(max(self.waiting, key=lambda each: each.counted))
+        """Give up the largest connections, if they hold too much: an old one may hold nothing."""
+        if self.held <= self.most_held:
+            return
+        everyone = [*self.waiting, *self.working]
+        for connection in sorted(everyone, key=lambda each: each.counted, reverse=True):
+            if self.held <= self.most_held or not connection.counted:
+                return
+            if connection in self.waiting:
+                self._close(connection)
+            elif self.working[connection].cancel():  # no thread has begun it
+                connection.drop_request()  # `_finish` tells the client
+                self._count(connection)
 
     def _wait_for_request(self, connection: Connection, *, seconds: float) -> None:
         self._wait(connection, selectors.EVENT_READ, self._receive, seconds=seconds)
@@ -149,10 +167,12 @@ class PatientWorker(ThreadWorker):
             self._free_memory()
             return
         self._stop_waiting(connection)
-        self.working += 1
+        self._count(connection)
         threads = self.for_probes if connection.framing.path == PROBE else self.tpool
         future = threads.submit(self.handle, connection)
+        self.working[connection] = future
         future.add_done_callback(partial(self.method_queue.defer, self._finish, connection))
+        self._free_memory()
 
     # --- Answering, in a thread --------------------------------------------------------------
 
@@ -174,8 +194,12 @@ class PatientWorker(ThreadWorker):
     # --- Sending -----------------------------------------------------------------------------
 
     def _finish(self, connection: Connection, future: "Future[bool]") -> None:
-        self.working -= 1
-        failed = future.cancelled() or future.exception() is not None
+        del self.working[connection]
+        self._discount(connection)
+        if future.cancelled():
+            self._turn_away(connection, TOO_BUSY)
+            return
+        failed = future.exception() is not None
         self._answer(connection, closes=failed or not future.result() or not self.keeps_open)
 
     def _answer(self, connection: Connection, *, closes: bool) -> None:
@@ -221,13 +245,16 @@ class PatientWorker(ThreadWorker):
 
     def _stop_waiting(self, connection: Connection) -> None:
         del self.waiting[connection]
-        self.held -= connection.counted
-        connection.counted = 0
+        self._discount(connection)
         self.poller.unregister(connection.socket)
 
     def _count(self, connection: Connection) -> None:
         self.held += connection.held - connection.counted
         connection.counted = connection.held
+
+    def _discount(self, connection: Connection) -> None:
+        self.held -= connection.counted
+        connection.counted = 0
 
     def _close(self, connection: Connection) -> None:
         self._stop_waiting(connection)

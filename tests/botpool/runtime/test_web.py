@@ -12,9 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from threading import Event
 
 import psutil
 import pytest
@@ -42,7 +44,7 @@ def worker() -> Iterator[PatientWorker]:
         with selectors.DefaultSelector() as made.poller:
             made.set_accept_enabled(True)
             yield made
-        for connection in made.waiting:
+        for connection in [*made.waiting, *made.working]:
             connection.close()
         made.tmp.close()
 
@@ -62,9 +64,9 @@ def test_a_connection_that_was_closed_to_make_room_may_have_sent_at_the_same_tim
         assert third.getsockname() in [each.client for each in worker.waiting]
 
 
-def test_the_largest_connection_has_to_go_when_memory_is_short(worker, monkeypatch):
+def test_the_largest_connection_has_to_go_when_memory_is_short(worker):
     """Not the oldest, which may hold nothing and be of another client."""
-    monkeypatch.setattr("botpool.runtime.web.worker.MOST_BYTES_HELD", 100_000)
+    worker.most_held = 100_000
     worker.worker_connections = 10
     address = worker.sockets[0].getsockname()
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n"
@@ -87,6 +89,84 @@ def _receive_all(worker: PatientWorker, *, connections: int, held: int) -> None:
         return len(worker.waiting) == connections and worker.held >= held
 
     wait_until(has_arrived, what="the worker has received all")
+
+
+@pytest.fixture
+def busy(worker) -> Iterator[Event]:
+    """The worker's only thread answers no request before this is set."""
+    worker.worker_connections = 10
+    worker.cfg.set("threads", 1)
+    free = Event()
+    worker.handle_request = lambda request, connection: bool(free.wait(60)) and False
+    worker.tpool = ThreadPoolExecutor(max_workers=1)
+    worker.method_queue.init()
+    wakes = worker.method_queue.fileno()
+    worker.poller.register(wakes, selectors.EVENT_READ, worker.method_queue.run_callbacks)
+    yield free
+    free.set()
+    worker.tpool.shutdown()
+    worker.method_queue.close()
+
+
+def test_the_largest_request_that_waits_for_a_thread_is_refused_when_memory_is_short(worker, busy):
+    """A database that hangs keeps the threads, and any client can send complete requests."""
+    worker.most_held = 200_000
+    with ExitStack() as clients:
+        running, large, small, last = (_sends(worker, clients, size) for size in SIZES)
+        answer = _what_arrives(worker, large)
+        assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n")
+        assert b"\r\nRetry-After: 2\r\n" in answer
+        assert worker.held < 200_000
+        left = [each.client for each in worker.working]
+        assert left == [each.getsockname() for each in (running, small, last)]
+
+
+def test_a_request_is_counted_until_its_thread_has_ended(worker, busy):
+    with ExitStack() as clients:
+        client = _sends(worker, clients, 50_000)
+        assert worker.held > 50_000
+        busy.set()
+        client.shutdown(socket.SHUT_WR)
+        wait_until(lambda: _turned(worker) and not worker.working, what="the thread has ended")
+        assert worker.held == 0
+
+
+SIZES = [50_000, 90_000, 30_000, 40_000]
+
+
+def _sends(worker: PatientWorker, clients: ExitStack, size: int) -> socket.socket:
+    """A complete request, which the worker has received."""
+    client = clients.enter_context(socket.create_connection(worker.sockets[0].getsockname()))
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
+    client.sendall(head + b"x" * size)
+    name = client.getsockname()
+    wait_until(
+        lambda: _turned(worker) and name in [each.client for each in worker.working],
+        what="the worker has received it",
+    )
+    return client
+
+
+def _what_arrives(worker: PatientWorker, client: socket.socket) -> bytes:
+    """Up to the end of the connection."""
+    client.setblocking(False)
+    answer = bytearray()
+
+    def has_ended() -> bool:
+        _turned(worker)
+        with suppress(BlockingIOError):
+            piece = client.recv(65_536)
+            answer.extend(piece)
+            return not piece
+        return False
+
+    wait_until(has_ended, what="the connection ends")
+    return bytes(answer)
+
+
+def _turned(worker: PatientWorker) -> bool:
+    worker.wait_for_and_dispatch_events(timeout=0.1)
+    return True
 
 
 @pytest.mark.parametrize(
@@ -134,7 +214,7 @@ def _refused(worker: PatientWorker, request: bytes) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    ["WEB_PROCESSES", "WEB_THREADS", "WEB_CONNECTIONS", "WEB_GRACEFUL_SECONDS"],
+    ["WEB_PROCESSES", "WEB_THREADS", "WEB_CONNECTIONS", "WEB_GRACEFUL_SECONDS", "WEB_BUFFER_MB"],
 )
 def test_a_wrong_number_stops_the_start_with_one_line(name):
     done = subprocess.run(
