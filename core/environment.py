@@ -37,8 +37,18 @@ def load_file() -> None:
         )
     for name, value in (read_file(path) if path else {}).items():
         if name not in os.environ:
-            os.environ[name] = value
+            _set(name, value, path)
             _from_file.add(name)
+
+
+def _set(name: str, value: str, path: Path | None) -> None:
+    try:
+        os.environ[name] = value
+    except (OSError, ValueError):
+        raise SystemExit(
+            f"botpool: {path} sets {name!r}, which cannot be set; allowed: a name without =, and "
+            "name and value without NUL characters"
+        ) from None
 
 
 def read_file(path: Path) -> dict[str, str]:
@@ -143,25 +153,30 @@ def url(
     ending: str = "",
     secret: bool = False,
 ) -> str:
-    """`secret`: it may contain a password, so the error about a wrong value does not show it.
+    """`secret`: it may contain a password, so the error about a wrong value does not show it. Its
+    query may have options.
 
     Any other URL is shown in messages and on pages, and is refused with a password.
     """
     allowed = f"a URL without spaces that begins with {' or '.join(f'{s}://' for s in schemes)}"
     if ending:
         allowed += f" and ends with {ending}"
-    if not secret:
-        allowed += ", without user name and password"
+    allowed += ", with no port or a port from 1 to 65535"
+    unwanted = "#" if secret else "@?#"
+    allowed += ", without "
+    allowed += "fragment" if secret else "query and fragment, without user name and password"
 
     def valid(value: str) -> bool:
         parts = urlsplit(value)
         host = (parts.hostname or "").split()
         is_place = bool(parts.path) if parts.scheme == "unix" else len(host) == 1
-        is_open = secret or "@" not in value
-        is_right = parts.scheme in schemes and is_place and value.endswith(ending)
+        is_open = not any(sign in value for sign in unwanted)
+        # `port` raises ValueError if it is no number or too large; behind a colon it may be missing.
+        has_port = parts.port != 0 and not parts.netloc.endswith(":")
+        is_right = parts.scheme in schemes and is_place and has_port and value.endswith(ending)
         return not value or (is_right and is_open)
 
-    hidden = secret or "@" in text(name, default)
+    hidden = secret or any(sign in text(name, default) for sign in unwanted)
     return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid, secret=hidden)
 
 
@@ -172,7 +187,11 @@ def is_network(word: str) -> bool:
 
 
 def data_dir() -> Path:
-    return Path(text("BOTPOOL_DATA_DIR") or BASE_DIR / ".botpool").expanduser().resolve()
+    try:
+        return Path(text("BOTPOOL_DATA_DIR") or BASE_DIR / ".botpool").expanduser().resolve()
+    except (OSError, RuntimeError):  # an unknown user, links in a circle
+        allowed = "the path of a directory, without links in a circle and ~ of unknown users"
+        raise WrongValue("BOTPOOL_DATA_DIR", allowed) from None
 
 
 def refuse_others(prefix: str, names: Sequence[str]) -> None:

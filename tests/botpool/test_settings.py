@@ -55,6 +55,17 @@ def manage(*words, **environment):
         ("COOLIFY_API_URL", "https://coolify.example", "ends with /api/v1"),
         ("BOTPOOL_PUBLIC_URL", "http://[", "http:// or https://"),
         ("COOLIFY_API_URL", "https://no address/api/v1", "http:// or https://"),
+        ("BOTPOOL_PUBLIC_URL", "http://x:99999", "a port from 1 to 65535"),
+        ("BOTPOOL_PUBLIC_URL", "http://x:0", "a port from 1 to 65535"),
+        ("BOTPOOL_PUBLIC_URL", "http://x:abc/", "a port from 1 to 65535"),
+        ("BOTPOOL_PUBLIC_URL", "https://x/y?z=1#f", "without query and fragment"),
+        ("BOTPOOL_PUBLIC_URL", "https://x/?", "without query and fragment"),
+        ("BOTPOOL_PUBLIC_URL", "https://x/#f", "without query and fragment"),
+        ("COOLIFY_API_URL", "http://x:port/api/v1", "a port from 1 to 65535"),
+        ("COOLIFY_API_URL", "http://x/?y=/api/v1", "without query and fragment"),
+        ("REDIS_URL", "redis://h:99999", "a port from 1 to 65535"),
+        ("REDIS_URL", "redis://h/0#f", "without fragment"),
+        ("BOTPOOL_DATA_DIR", "~nosuchuserx/x", "the path of a directory"),
         ("SLOT_NAME_PREFIX", "Pool!", "lower-case letters"),
         ("BOT_IMAGE_ZOOM", "no-tag", "an image with its tag"),
         ("BOT_IMAGE_ZOOM", "registry.example/Bot:1", "in lower case"),
@@ -140,6 +151,23 @@ def test_allowed_hosts_accepts_names_domains_addresses_and_wildcards(host):
 def test_the_webhook_secret_accepts_characters_that_need_no_escaping(secret):
     secret += "0123456789abcdef" * 2
     assert read(COOLIFY_WEBHOOK_SECRET=secret)["COOLIFY_WEBHOOK_SECRET"] == secret
+
+
+@pytest.mark.parametrize("url", ["https://x/?token=hunter2", "https://x/#hunter2"])
+def test_a_query_that_is_refused_is_not_shown(url):
+    assert "hunter2" not in refused(BOTPOOL_PUBLIC_URL=url)
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("REDIS_URL", "rediss://h:6380/0?ssl_cert_reqs=none"),
+        ("REDIS_URL", "unix:///run/redis.sock?db=1"),
+        ("COOLIFY_API_URL", "http://[::1]:65535/api/v1"),
+    ],
+)
+def test_a_port_and_the_options_of_redis_are_accepted(name, url):
+    assert read(**{name: url})[name] == url
 
 
 def test_redis_may_be_a_socket():
@@ -328,6 +356,24 @@ def test_a_file_as_data_directory_is_refused_with_one_line(tmp_path):
         [line] = done.stderr.splitlines()
         assert f"botpool: {path} " in line
         assert "set BOTPOOL_DATA_DIR to a directory" in line
+
+
+def test_a_data_directory_that_links_to_itself_is_refused_with_one_line(tmp_path):
+    _link_in_a_circle(tmp_path / "link")
+    line = refused(BOTPOOL_DATA_DIR=f"{tmp_path}/link/data")
+    assert line.startswith("botpool: ")
+    assert f"{tmp_path}/link" in line and "BOTPOOL_DATA_DIR" in line
+
+
+@pytest.mark.parametrize("setting", ["FOO=hunter2\0b", "'FOO=BAR'=hunter2"])
+def test_what_no_variable_can_hold_is_refused_with_one_line(tmp_path, setting):
+    (tmp_path / "env").write_text(f"{setting}\n")
+    done = manage("check", BOTPOOL_ENV_FILE=f"{tmp_path}/env")
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"botpool: {tmp_path}/env sets 'FOO")
+    assert "without NUL characters" in line
+    assert "hunter2" not in line
 
 
 def test_a_data_directory_that_cannot_be_written_to_is_refused_with_one_line():

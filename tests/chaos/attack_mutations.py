@@ -92,6 +92,13 @@ AGAINST_ATTACKS = (
         "test_an_address_with_a_password_is_refused_without_showing_it",
     ),
     one(
+        "an address has a port that exists",
+        "core/environment.py",
+        "parts.port != 0 and",
+        "parts.netloc and",
+        "tests/botpool/test_settings.py::test_a_wrong_value_is_refused_with_one_line",
+    ),
+    one(
         "a connection closes only if its client was told",
         "botpool/runtime/web/worker.py",
         "or not self.keeps_open)",
