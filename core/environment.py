@@ -171,7 +171,7 @@ def url(
         host = (parts.hostname or "").split()
         is_place = bool(parts.path) if parts.scheme == "unix" else len(host) == 1
         is_open = not any(sign in value for sign in unwanted)
-        # `port` raises ValueError if it is no number or too large; behind a colon it may be missing.
+        # `port` raises ValueError if it does not exist. Behind a colon it may be missing.
         has_port = parts.port != 0 and not parts.netloc.endswith(":")
         is_right = parts.scheme in schemes and is_place and has_port and value.endswith(ending)
         return not value or (is_right and is_open)

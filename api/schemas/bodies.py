@@ -25,7 +25,7 @@ class StrictParser(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         if isinstance(getattr(request, "auth", None), Assignment):
-            return _parse(_readable(request.body), **_LENIENT)
+            return _parse_report(_readable(request.body))
         _refuse_other_types(request)
         body = _parse(request.body)
         _check(body)
@@ -79,13 +79,40 @@ _LENIENT: dict[str, Any] = {
 }
 
 
-def _readable(body: bytes) -> bytes | str:
+def _readable(body: bytes) -> str:
     """A text that was cut at a byte, or is of another encoding, loses characters only."""
+    encoding = json.detect_encoding(body)
     try:
-        body.decode(json.detect_encoding(body), "surrogatepass")
+        text = body.decode(encoding, "surrogatepass")
     except UnicodeDecodeError:
-        return body.decode("utf-8", "replace")
-    return body
+        text = body.decode(encoding, "replace")
+    return text.lstrip("\ufeff")
+
+
+def _parse_report(text: str) -> Any:
+    try:
+        return json.loads(text, **_LENIENT)
+    except (RecursionError, ValueError):
+        return _parse(_without_depths(text), **_LENIENT)  # says what else is wrong
+
+
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def _without_depths(text: str) -> str:
+    """With null for what is nested more than DEEPEST levels deep: nobody reads that."""
+    kept, depth, done = [], 0, 0
+    for found in _STRING_OR_BRACKET.finditer(text):
+        if found[0] in ("[", "{"):
+            depth += 1
+            if depth == DEEPEST + 1:
+                kept += [text[done : found.start()], "null"]
+                done = len(text)
+        elif found[0] in ("]", "}"):
+            if depth == DEEPEST + 1:
+                done = found.end()
+            depth -= 1
+    return "".join([*kept, text[done:]])
 
 
 def _without_content(error: ValueError) -> str:

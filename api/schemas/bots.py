@@ -301,6 +301,10 @@ def _fit_for_storage(given: Any) -> str | None:
 Reason = Annotated[str | None, BeforeValidator(_fit_for_storage, json_schema_input_type=Any)]
 
 
+def _as_status(given: Any) -> Any:
+    return given.strip().upper() if isinstance(given, str) else given
+
+
 # A refused bot would keep its slot: repair what can be repaired and ignore unknown fields.
 class StatusReport(Incoming):
     model_config = ConfigDict(
@@ -308,7 +312,10 @@ class StatusReport(Incoming):
         json_schema_extra={"examples": [{"status": "IN_CALL", "reason": "Let in by the host"}]},
     )
 
-    status: Literal["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE", "FAILED"]
+    status: Annotated[
+        Literal["JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING", "DONE", "FAILED"],
+        BeforeValidator(_as_status),
+    ]
     reason: Reason = Field(
         None,
         description="Text; anything else is stored as its JSON. "

@@ -307,12 +307,41 @@ def test_a_reason_that_is_not_a_string_becomes_one(assigned, reason, kept):
         b'"reason": "two\nlines"',
         b'"reason": "cut in the middle of \xc3"',
         b'"reason": ' + b"[" * 300 + b"]" * 300,
+        b'"stats": ' + b"[" * 3_000 + b"]" * 3_000,
+        b'"stats": "\\"[", "more": ' + b'{"a":' * 90_000 + b"1" + b"}" * 90_000,
     ],
 )
 def test_a_last_report_is_not_refused_for_a_detail(assigned, detail):
     body = b'{"status": "DONE", ' + detail + b"}"
     assert assigned.api.post(f"bots/{assigned.bot.pk}/status", body).status_code == 200
     assert assigned.status() == "DONE"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'\xef\xbb\xbf{"status": "DONE"}',
+        b'\xef\xbb\xbf{"status": "DONE", "reason": "caf\xe9"}',
+        b"\xef\xbb\xbf\xef\xbb\xbf" + b'{"status": "DONE"}',
+        '\ufeff{"status": "DONE"}'.encode("utf-16-le"),
+    ],
+)
+def test_a_last_report_may_begin_with_a_byte_order_mark(assigned, body):
+    assert assigned.api.post(f"bots/{assigned.bot.pk}/status", body).status_code == 200
+    assert assigned.status() == "DONE"
+
+
+@pytest.mark.parametrize("status", ["done", " DONE ", "Done\n"])
+def test_the_case_of_a_status_and_blanks_around_it_do_not_matter(assigned, status):
+    assert assigned.report(status).status_code == 200
+    assert assigned.status() == "DONE"
+
+
+def test_what_is_nested_too_deeply_in_a_report_is_left_out(assigned):
+    reason = b'{"why": "No entry", "deep": ' + b"[" * 3_000 + b"]" * 3_000 + b"}"
+    body = b'{"status": "FAILED", "reason": ' + reason + b"}"
+    assert assigned.api.post(f"bots/{assigned.bot.pk}/status", body).status_code == 200
+    assert '"why": "No entry"' in last_reason(assigned)
 
 
 def test_clients_must_still_send_strict_json(client_api):

@@ -20,9 +20,23 @@ AGAINST_ATTACKS = (
     one(
         "a bot's last report is not refused for its details",
         "api/schemas/bodies.py",
-        "return _parse(_readable(request.body), **_LENIENT)",
+        "return _parse_report(_readable(request.body))",
         "return _parse(request.body)",
         f"{_CALLING}::test_a_last_report_is_not_refused_for_a_detail",
+    ),
+    one(
+        "a bot's last report is not refused for what it nests",
+        "api/schemas/bodies.py",
+        "_parse(_without_depths(text), **_LENIENT)",
+        "_parse(text, **_LENIENT)",
+        f"{_CALLING}::test_a_last_report_is_not_refused_for_a_detail",
+    ),
+    one(
+        "a bot's last report is not refused for the form of its status",
+        "api/schemas/bots.py",
+        "given.strip().upper()",
+        "given",
+        f"{_CALLING}::test_the_case_of_a_status_and_blanks_around_it_do_not_matter",
     ),
     one(
         "searches find only what pages show",
