@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
+from bots.secret_ends import end_of_nested, is_nested
 from bots.secret_forms import FORMS, MASK, PRIVATE_KEY
 from bots.secret_names import is_secret_name
+from bots.secret_prose import without_secrets_in_prose, without_secrets_in_tags
 
 __all__ = [
     "MASK",
@@ -64,7 +66,10 @@ def host_of(address: str) -> str:
 # --- Lists, objects, and JSON in a text -----------------------------------------------------------
 
 # {"name": "password", "value": …}, in any case
-_NAMES = {"name", "key", "id", "type", "field", "label", "header", "variable", "var", "k"}
+_NAMES = {
+    "name", "key", "id", "type", "field", "label", "header", "variable", "var", "k",
+    "property", "attribute", "parameter", "param", "title",
+}  # fmt: skip
 _VALUES = {"value", "values", "val", "v", "content", "data", "text", "default"}
 
 
@@ -91,13 +96,38 @@ def _masked_string(text: str, *, depth: int) -> str:
     inside = _parsed(text)
     if inside is not None:
         shown = _masked(inside, depth=depth + 1 if depth < DEEPEST else depth)
-        if shown != inside:
-            # In ASCII: an escaped character must not come to life.
-            return json.dumps(shown).replace(_ESCAPED_MASK, MASK)
-    return _without_secrets(text)
+        return _without_secrets(text) if shown == inside else _as_json(shown)
+    return _without_secrets(_with_masked_json(text, depth=depth))
+
+
+def _as_json(shown: Any) -> str:
+    """In ASCII: an escaped character must not come to life."""
+    return json.dumps(shown).replace(_ESCAPED_MASK, MASK)
 
 
 _ESCAPED_MASK = json.dumps(MASK)[1:-1]
+
+_DECODER = json.JSONDecoder()
+_JSON = re.compile(r'\{\s{0,20}"|\[\s{0,20}["\[{]')
+MOST_FAILURES = 50  # each may read the whole text
+
+
+def _with_masked_json(text: str, *, depth: int) -> str:
+    """Mask what is JSON inside of a text."""
+    pieces, done, failures = [], 0, 0
+    for found in _JSON.finditer(text):
+        if found.start() < done or failures == MOST_FAILURES or depth == DEEPEST:
+            continue
+        try:
+            inside, end = _DECODER.raw_decode(text, found.start())
+        except (ValueError, RecursionError):
+            failures += 1
+            continue
+        shown = _masked(inside, depth=depth + 1)
+        changed = text[found.start() : end] if shown == inside else _as_json(shown)
+        pieces += [text[done : found.start()], changed]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def _secret_values(value: Any, *, depth: int) -> Iterator[str]:
@@ -131,13 +161,26 @@ def _hidden_by_name(value: dict[str, Any] | list[Any]) -> set[Any]:
 
 
 def _names_the_next(values: list[Any], place: int) -> bool:
-    """["--password", …] and ["password", …]"""
+    """["--password", …] and ["password", …]; in longer lists if the next is no ordinary word."""
     name = values[place]
-    if not isinstance(name, str) or not (name.startswith("-") or len(values) == 2):
+    if not isinstance(name, str) or not _ONLY_NAME.fullmatch(name) or not is_secret_name(name):
         return False
-    return bool(_ONLY_NAME.fullmatch(name)) and is_secret_name(name)
+    is_sure = name.startswith("-") or len(values) == 2 or name.lower() in _HEADERS
+    return is_sure or _is_value(values[place + 1 : place + 2])
 
 
+_HEADERS = {"authorization", "proxy-authorization", "cookie", "set-cookie"}
+
+
+def _is_value(following: list[Any]) -> bool:
+    return any(
+        not isinstance(each, str) or not _WORDS.fullmatch(each)
+        for each in following
+        if each is not None and not isinstance(each, bool)
+    )
+
+
+_WORDS = re.compile(r"[^\W\d_]{0,40}")
 _ONLY_NAME = re.compile(r"[\w.-]{1,64}")
 
 
@@ -157,9 +200,10 @@ def _without_secrets(text: str, *, is_decoded: bool = False) -> str:
         text = pattern.sub(shown, text)
     text = _AFTER_SCHEME.sub(_without_credentials, text)
     text = _PARAMETER.sub(_without_decoded if is_decoded else _without_parameter, text)
+    text = without_secrets_in_tags(text, names=_NAMES, values=_VALUES)
     for names, value in ((_ELEMENT, _CONTENT), (_FLAG, _ARGUMENT), (_NAME, _VALUE)):
         text = _without_values(text, names, value)
-    return text
+    return without_secrets_in_prose(text)
 
 
 # scheme://user:password@host with a slash in the password, but not https://host:443/@name.
@@ -237,7 +281,18 @@ _MORE_WORDS = (
     r"""(?:(?<![,;&"'|])[ \t]{1,4}(?![-})\]]|[\w.-]{1,64}\\{0,4}["']?\s{0,2}[=:：＝])"""
     r"""[^\s,;&"'|<>]+)*"""
 )
-_VALUE = re.compile(f"{_QUOTED}|{_BLOCK}|{_PLAIN}{_MORE_WORDS}")
+# The items of a list in YAML.
+_ITEMS = r"-[ \t][^\n]*(?:\n[ \t]{0,64}-[ \t][^\n]*)*"
+_VALUE = re.compile(f"{_QUOTED}|{_BLOCK}|{_ITEMS}|{_PLAIN}{_MORE_WORDS}")
+# passwords: a, 'b', …
+_NEXT_NAME = r"""[\w.-]{1,64}\\{0,4}["']?\s{0,2}[=:：＝]"""
+_SEVERAL = re.compile(
+    f"(?:{_VALUE.pattern})"
+    rf"(?:(?:(?<=,)[ \t]{{1,4}}|[ \t]{{0,4}},[ \t]{{0,4}})(?![-}})\]]|[\\\"']{{0,5}}{_NEXT_NAME})"
+    rf"""(?:{_QUOTED}|[^\s;"'|<>]+{_MORE_WORDS}))*"""
+)
+# What still belongs to a value that begins with a bracket: [a]b
+_REST = re.compile(rf"""(?:[^\s,;&"'|<>\])}}\\]|,(?![\s"'\\{{\[(]|{_NEXT_NAME}))*{_MORE_WORDS}""")
 
 
 def _without_values(text: str, names: re.Pattern[str], value: re.Pattern[str]) -> str:
@@ -246,8 +301,22 @@ def _without_values(text: str, names: re.Pattern[str], value: re.Pattern[str]) -
     for found in names.finditer(text):
         if found.start() < done or not is_secret_name(found[1]):
             continue
-        hidden = value.match(text, found.end())
-        if hidden:
+        end = _end_of_value(text, found, value)
+        if end > found.end():
             shown += [text[done : found.end()], MASK]
-            done = hidden.end()
+            done = end
     return "".join([*shown, text[done:]])
+
+
+def _end_of_value(text: str, name: re.Match[str], value: re.Pattern[str]) -> int:
+    start = name.end()
+    if value is not _CONTENT and is_nested(text, start):
+        rest = _REST.match(text, end_of_nested(text, start))
+        return rest.end() if rest else len(text)
+    if value is _VALUE and _PLURAL.search(name[1]):
+        value = _SEVERAL
+    hidden = value.match(text, start)
+    return hidden.end() if hidden else start
+
+
+_PLURAL = re.compile(r"[^sS][sS]$")

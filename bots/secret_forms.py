@@ -45,6 +45,11 @@ FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # user:password@ in an address, also with signs in the password that should be escaped.
     (re.compile(r"(?<=://)(?!\[)[^\s/?#\"'<>]{1,512}@"), f"{MASK}@"),
+    # The same without a scheme: //user:password@host
+    (
+        re.compile(r"(?<![\w:/])//[^\s/:@?#\"'<>]{1,64}:[^\s/@\"'<>]{1,256}@(?=[\w\[])"),
+        f"//{MASK}@",
+    ),
     (
         re.compile(
             r"(?<![\w:/@.%+-])(?!(?:mailto|sips?|xmpp|acct|e?mail|to|from|cc|contact):)"

@@ -130,6 +130,123 @@ def test_a_secret_inside_a_text_is_hidden(text):
         assert MASK in shown
 
 
+# A secret name in front of a list or an object, with "hunter2" at its end.
+NESTED = [
+    'cfg {"tokens": ["a", "hunter2"], "auth": {"user": "bob", "val": "hunter2"}}',
+    """cfg {'tokens': ['a', 'hunter2'], 'auth': {'user': 'bob', 'val': "hunter2"}}""",
+    "tokens: ['a', 'hunter2']",
+    "tokens=('a', 'hunter2')",
+    "tokens=[[1, 2], [3, hunter2]]",
+    "tokens: ['a]', 'hunter2']",
+    "tokens: [don't, hunter2]",
+    "tokens: [a}, hunter2]",
+    'tokens: ["a\\"]", "hunter2"]',
+    'tokens: ["a", "hunter2',
+    "auth: {user: bob, pass: {old: hunter2}, new: hunter2}",
+    r"{\"tokens\": [\"a]\", \"hunter2\"]}",
+    r"{\"auth\": {\"a\": \"}\\\"\", \"b\": \"hunter2\"}}",
+    r'"{\"auth\": \"{\\\"a\\\": \\\"b\\\", \\\"c\\\": \\\"hunter2\\\"}\"}"',
+    "password: [abc]hunter2",
+    "password: {abc} hunter2",
+    "Pwd=[x],hunter2;Port=1",
+    '--tokens ["a", "hunter2"]',
+    "passwords: a, hunter2",
+    "passwords: 'a', 'hunter2'",
+    "tokens:\n  - a\n  - hunter2",
+    'got {"name": "password", "value": "hunter2"} from it',
+    'got [["Authorization", "hunter2"]] and [{"key": "pin", "value": "hunter2"}]',
+]
+
+
+@pytest.mark.parametrize("text", NESTED)
+def test_a_whole_list_or_object_inside_a_text_is_hidden(text):
+    for shown in (masked_text({"target": text}), masked_text([text]), masked_line(text)):
+        assert "hunter2" not in shown
+        assert MASK in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('cfg {"tokens": ["a", "b"], "n": 1} kept', 'cfg {"tokens": M, "n": 1} kept'),
+        ("auth={'a': 1}, language=en", "auth=M, language=en"),
+        ("passwords: a, b, language: en", "passwords: M language: en"),
+        ("tokens:\n  - a\n  - b\nlanguage: en", "tokens:\n  M\nlanguage: en"),
+        ("[INFO] {x} and {y: [1]} kept", "[INFO] {x} and {y: [1]} kept"),
+        ('got {"n": [1, {"a": 2}]} kept', 'got {"n": [1, {"a": 2}]} kept'),
+    ],
+)
+def test_what_is_beside_a_list_or_an_object_is_shown(text, shown):
+    assert masked_line(text) == shown.replace("M", MASK)
+
+
+PROSE = [
+    "password is hunter2",
+    "the password was hunter2, sorry",
+    "passcode is: hunter2",
+    "password is 'hunter2'",
+    "wrong password 'hunter2'",
+    'invalid token "hunter2"',
+    "invalid token `hunter2`",
+    "password -> hunter2",
+    "password → hunter2",
+    "wrong pin 4711hunter2",
+    "API key hunter2",
+    "access code 7-hunter2",
+    '<input name="password" value="hunter2">',
+    "<input value='a>hunter2' type='password'>",
+    "<input id=pin value=hunter2 />",
+    "//u:hunter2@h",
+    "connect to //u:hunter2@db.example/x",
+]
+
+
+@pytest.mark.parametrize("text", PROSE)
+def test_a_secret_in_prose_is_hidden(text):
+    for shown in (masked_text({"target": text}), masked_text([text]), masked_line(text)):
+        assert "hunter2" not in shown
+        assert MASK in shown
+
+
+def test_digits_behind_the_name_of_a_secret_are_hidden():
+    assert masked_line("wrong pin 123456") == f"wrong pin {MASK}"
+    assert masked_line("passcode 918273 refused") == f"passcode {MASK} refused"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password was wrong",
+        "no passcode given",
+        "token expired",
+        "the token is expired",
+        "The passcode is not valid",
+        "password is required",
+        "The password is too short: at least 8 characters",
+        "the PIN is incorrect",
+        "session is over",
+        "the session was closed by the host",
+        "pin 2 of 3",
+        "wrong password 3 times",
+        "API key missing",
+        "The API key is unknown or revoked.",
+        "the meeting's passcode isn't known",
+        "authentication failed with 401",
+        "It's the host's password that's wrong",
+        "Let in by the host",
+        "key 1 of 12",
+        "cookies accepted",
+        "a signature is missing",
+        '<input name="language" value="en">',
+        "// user: bob@example.com",
+        "asked for a password -> left",
+        "waiting for the session -> joined",
+    ],
+)
+def test_ordinary_prose_is_shown(text):
+    assert masked_line(text) == text
+
+
 # Put together here, so that no scanner takes them for real ones.
 KEYS = [
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJodW50ZXIyIn0.c2lnbmF0dXJl",
@@ -232,6 +349,15 @@ def test_a_harmless_text_is_shown(text):
         {"Name": "DB_PASSWORD", "Value": "hunter2"},
         {"NAME": "DB_PASSWORD", "VALUE": "hunter2"},
         {"type": "password", "value": "hunter2"},
+        {"property": "password", "value": "hunter2"},
+        {"attribute": "password", "value": "hunter2"},
+        {"parameter": "password", "value": "hunter2"},
+        {"title": "password", "value": "hunter2"},
+        ["Authorization", "hunter2", "Accept", "text/html"],
+        ["Authorization", {"deep": "hunter2"}, 1],
+        ["Accept", "text/html", "Cookie", "hunter2", "x"],
+        ["token", "hunter2", "a", "b"],
+        ["token", ["hunter2"], "a", "b"],
     ],
 )
 def test_a_value_is_hidden_by_the_name_beside_it(config):
@@ -248,6 +374,8 @@ def test_harmless_pairs_are_shown():
         "args": ["--language", "en"],
         "headers": [["Accept", "text/html"]],
         "features": ["chat", "captions", "session"],
+        "more": ["session", "keyTerms", "chat"],
+        "title": [{"title": "Key points", "content": "Decisions"}],
     }
     assert masked(config) == config
 
@@ -311,6 +439,11 @@ PARTS = [
     "%3Fpwd%3D", "<a><![CDATA[", "<pin><![CDATA[", "<![CDATA[", "\\u0061", "\\u0061=", ",", ",*",
     ",,1", "%", "/bot1", "/bot1:", "WyJ", "pypi-", "pypi-a-", "：",
     "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+    "tokens=[", "tokens=['", 'tokens=[\\"', "tokens=[]", "auth={\"a\":[", "auth:{'}", "[[\"a\",",
+    '{"a":"', '{"a":1}', '["a"]', '[{', "tokens: a, ", "tokens: 'a', ", "tokens:\n - a\n",
+    "- a\n", "password is ", "password 'a' ", "password '", "password \"", "password -> ", "pin 1",
+    "pin 1234 ", "is ", "<a name=", '<a name="', '<a b="c" ', "<input name='pin' value='", "//a:",
+    "//a:b@", "(", "password=(", '<a "', "<a '",
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from tests.chaos.mutation import one
 
 _HIDDEN = "tests/security/test_hidden_addresses.py"
 _CALLING = "tests/api/test_bots_calling_back.py"
+_MASKING = "tests/bots/test_masking.py"
 _SIMULATOR = "tests/coolify/simulator/test_simulator_control.py"
 _FRAMING = "tests/botpool/runtime/test_web_framing.py"
 _WEB = "tests/botpool/runtime/test_web.py"
@@ -16,6 +17,41 @@ AGAINST_ATTACKS = (
         "masked_line(CANNOT_BE_STORED",
         "str(CANNOT_BE_STORED",
         f"{_CALLING}::test_a_secret_in_a_reason_is_neither_stored_nor_logged",
+    ),
+    one(
+        "a list of secrets inside a text is hidden as a whole",
+        "bots/masking.py",
+        "_REST.match(text, end_of_nested(text, start))",
+        "value.match(text, start)",
+        f"{_MASKING}::test_a_whole_list_or_object_inside_a_text_is_hidden",
+    ),
+    one(
+        "JSON inside a text is masked like a configuration",
+        "bots/masking.py",
+        "_without_secrets(_with_masked_json(text, depth=depth))",
+        "_without_secrets(text)",
+        f"{_MASKING}::test_a_whole_list_or_object_inside_a_text_is_hidden",
+    ),
+    one(
+        "a bracket in quotation marks closes no list of secrets",
+        "bots/secret_ends.py",
+        "                quote, escapes = sign, slashes\n",
+        "                escapes = slashes\n",
+        f"{_MASKING}::test_a_whole_list_or_object_inside_a_text_is_hidden",
+    ),
+    one(
+        "a secret in a sentence is hidden",
+        "bots/masking.py",
+        "    return without_secrets_in_prose(text)\n",
+        "    return text\n",
+        f"{_MASKING}::test_a_secret_in_prose_is_hidden",
+    ),
+    one(
+        "ordinary sentences stay readable",
+        "bots/secret_prose.py",
+        "word.lower() in _ORDINARY or _is_adjective(word)",
+        "not word",
+        f"{_MASKING}::test_ordinary_prose_is_shown",
     ),
     one(
         "a bot's last report is not refused for its details",
