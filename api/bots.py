@@ -7,7 +7,7 @@ from ninja import Path, Router
 
 from api.access import BotId, BotToken, assignment_of
 from api.problems import Problem
-from api.schemas.bots import BotOfContainer, StatusReport, Stay, bot_fields
+from api.schemas.bots import BotOfContainer, StatusReport, Stay, bot_fields, shown_reason
 from api.schemas.words import explained
 from bots.models import Bot
 from bots.status import BotStatus
@@ -53,8 +53,16 @@ def status(request: HttpRequest, bot_id: BotId, report: StatusReport) -> Stay:
     bot back. Unknown fields are ignored."""
     assignment = assignment_of(request, bot_id=bot_id)
     reached = BotStatus(report.status)
-    stays = record_status(assignment, reached, reason=report.reason or "")
+    stays = record_status(assignment, reached, reason=_reason(request, report, assignment))
     return Stay(should_leave=not stays)
+
+
+def _reason(request: HttpRequest, report: StatusReport, assignment: Assignment) -> str:
+    if not report.reason:
+        return ""
+    config = Bot.objects.filter(pk=assignment.bot_id).values_list("config", flat=True).first()
+    token = request.headers["Authorization"].rpartition(" ")[2]
+    return shown_reason(report.reason, config=config, token=token)
 
 
 @router.get(

@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from api.schemas.bodies import CANNOT_BE_STORED
 from api.schemas.words import explained
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
+from bots.known_secrets import without_known_secrets
 from bots.masking import masked_line
 from bots.meetings import EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
@@ -289,16 +290,20 @@ def _as_text(reason: Any) -> str | None:
         return None
 
 
-def _fit_for_storage(given: Any) -> str | None:
+def _storable(given: Any) -> str | None:
     reason = _as_text(given)
-    if reason is None:
-        return None
-    # A bot may quote what it was given. Hidden before the cut: half a secret may not look like one.
-    text = masked_line(CANNOT_BE_STORED.sub("", reason[: 4 * LONGEST_REASON]).strip())
+    return reason and CANNOT_BE_STORED.sub("", reason[: 4 * LONGEST_REASON]).strip()
+
+
+def shown_reason(reason: str, *, config: Any, token: str) -> str:
+    """Fit to be stored and shown. A bot may quote what it was given: its config and its token."""
+    # Hidden before the cut: half a secret may not look like one.
+    known = without_known_secrets(reason, config, token, token.rpartition(".")[2])
+    text = masked_line(known)
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 
 
-Reason = Annotated[str | None, BeforeValidator(_fit_for_storage, json_schema_input_type=Any)]
+Reason = Annotated[str | None, BeforeValidator(_storable, json_schema_input_type=Any)]
 
 
 def _as_status(given: Any) -> Any:

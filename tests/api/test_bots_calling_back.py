@@ -3,6 +3,7 @@
 import pytest
 from django.db.models.functions import Now
 
+from bots.masking import MASK
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus, FailureCause
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error
@@ -259,6 +260,38 @@ def test_a_secret_in_a_reason_is_neither_stored_nor_logged(assigned, caplog, sta
     stored += SlotTransition.objects.values_list("reason", flat=True)
     assert any("https://zoom.us/j/555" in text for text in stored)
     assert "S3CRET" not in "".join(stored) + caplog.text
+
+
+CONFIG = {"passcode": "918273", "login": {"password": 'open"sesame'}, "language": "German"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [
+        ("Refused: 918273, speaks German", "Refused: M, speaks German"),
+        ("typed open%22sesame in German", "typed M in German"),
+        ({"typed": 'open"sesame'}, '{"typed": "M"}'),
+    ],
+)
+@pytest.mark.parametrize("name", ["reason", "failureReason"])
+def test_the_secrets_of_its_own_config_are_hidden_in_a_reason(slot, caplog, name, reason, kept):
+    here = Assigned(bot=BotFactory(config=CONFIG))
+    with caplog.at_level("INFO"):
+        here.api.post(f"bots/{here.bot.pk}/status", {"status": "FAILED", name: reason})
+    assert last_reason(here) == kept.replace("M", MASK)
+    assert "918273" not in caplog.text
+
+
+def test_a_known_secret_at_the_cut_of_a_long_reason_is_hidden(slot):
+    here = Assigned(bot=BotFactory(config=CONFIG))
+    here.report("FAILED", "x" * 995 + "918273")
+    assert "9182" not in last_reason(here)
+
+
+def test_the_token_of_a_bot_is_hidden_in_its_reason(assigned):
+    mac = assigned.token.rpartition(".")[2]
+    assigned.report("FAILED", f"sent {assigned.token}, then {mac} alone")
+    assert last_reason(assigned) == f"sent {MASK}, then {MASK} alone"
 
 
 def test_a_secret_at_the_cut_of_a_long_reason_is_hidden(assigned):

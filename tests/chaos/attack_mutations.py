@@ -14,9 +14,23 @@ AGAINST_ATTACKS = (
     one(
         "secrets in a bot's reason are hidden",
         "api/schemas/bots.py",
-        "masked_line(CANNOT_BE_STORED",
-        "str(CANNOT_BE_STORED",
+        "text = masked_line(known)",
+        "text = known",
         f"{_CALLING}::test_a_secret_in_a_reason_is_neither_stored_nor_logged",
+    ),
+    one(
+        "secrets of a bot's own configuration are hidden in its reasons",
+        "api/schemas/bots.py",
+        "without_known_secrets(reason, config, token, ",
+        "without_known_secrets(reason, None, token, ",
+        f"{_CALLING}::test_the_secrets_of_its_own_config_are_hidden_in_a_reason",
+    ),
+    one(
+        "a bot's token is hidden in its reasons",
+        "api/schemas/bots.py",
+        ', token, token.rpartition(".")[2])',
+        ")",
+        f"{_CALLING}::test_the_token_of_a_bot_is_hidden_in_its_reason",
     ),
     one(
         "a list of secrets inside a text is hidden as a whole",

@@ -8,18 +8,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from django.conf import settings
 
-from bots.masking import MASK, masked_line, secret_values, without_private_keys
+from bots.known_secrets import without_known_secrets
+from bots.masking import masked_line, without_private_keys
 
 LINES = 200
 LONGEST_LINE = 1_000
 # Characters: of what is kept, and of what is looked at.
 LARGEST, LARGEST_RAW = 40_000, 500_000
-# A shorter value may be an ordinary word or number.
-SHORTEST_SECRET = 4
 
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
@@ -43,7 +41,7 @@ class CleanLog:
 
 def clean_log(raw: str, *, config: Any = None) -> CleanLog:
     """The last lines of a log. `config` is that of its bot: its secrets are hidden, too."""
-    whole = _without_known_secrets(_ESCAPES.sub("", _end_of(raw)), config)
+    whole = without_known_secrets(_ESCAPES.sub("", _end_of(raw)), config, *_our_secrets())
     given = without_private_keys(whole).rstrip().split("\n")
     fit = [_fit(line) for line in given[-LINES:]]
     kept = _newest(fit)
@@ -61,24 +59,13 @@ def _end_of(raw: str) -> str:
     return end[found.end() :] if found else ""
 
 
-def _without_known_secrets(text: str, config: Any) -> str:
-    for secret in sorted(set(_known_secrets(config)), key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return text
-
-
-def _known_secrets(config: Any) -> Iterator[str]:
-    ours = (
-        settings.SECRET_KEY,
-        *settings.SECRET_KEY_FALLBACKS,
-        settings.COOLIFY_API_TOKEN,
-        settings.COOLIFY_WEBHOOK_SECRET,
-        settings.METRICS_TOKEN,
-        settings.DATABASES["default"].get("PASSWORD"),
-    )
-    for secret in (*ours, *secret_values(config)):
-        if secret and len(secret) >= SHORTEST_SECRET:
-            yield from (secret, quote(secret, safe=""))
+def _our_secrets() -> Iterator[str | None]:
+    yield settings.SECRET_KEY
+    yield from settings.SECRET_KEY_FALLBACKS
+    yield settings.COOLIFY_API_TOKEN
+    yield settings.COOLIFY_WEBHOOK_SECRET
+    yield settings.METRICS_TOKEN
+    yield settings.DATABASES["default"].get("PASSWORD")
 
 
 def _fit(line: str) -> str:
