@@ -206,8 +206,10 @@ def cancel_bot(request: HttpRequest, bot_id: BotId) -> BotOut:
     """Removes the bot from the queue, or releases its slot. A bot that has already ended is
     returned unchanged, without an error. The call needs no body and does not read one."""
     bot = _find(request, bot_id)
-    actor = f"key:{key_of(request).name}"
-    end_bot(bot, Outcome(BotStatus.CANCELLED, "Cancelled by the client", actor))
+    key = key_of(request)
+    is_foreign = key.role == ApiKey.Role.OPERATOR and key.client_id != bot.client_id
+    reason = f"Cancelled by {'an operator' if is_foreign else 'the client'}"
+    end_bot(bot, Outcome(BotStatus.CANCELLED, reason, f"key:{key.name}"))
     bot.refresh_from_db()
     return BotOut(**bot_fields(bot, waiting_for(bot)))
 

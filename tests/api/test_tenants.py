@@ -130,3 +130,20 @@ def test_bots_of_no_client_are_for_operators(client_api, operator_api):
     Bot.objects.update(client=None)
     assert client_api.get(f"bots/{bot_id}").status_code == 404
     assert operator_api.get(f"bots/{bot_id}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("caller", "reason"),
+    [("client_api", "Cancelled by the client"), ("operator_api", "Cancelled by an operator")],
+)
+def test_the_history_tells_whether_the_client_or_an_operator_cancelled(
+    bot, request, caller, reason
+):
+    request.getfixturevalue(caller).post(f"bots/{bot.pk}/cancel")
+    assert bot.events.latest("id").reason == reason
+
+
+def test_an_operator_who_cancels_its_own_bot_is_its_client(operator_api):
+    bot_id = operator_api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"]
+    operator_api.post(f"bots/{bot_id}/cancel")
+    assert Bot.objects.get(pk=bot_id).events.latest("id").reason == "Cancelled by the client"
