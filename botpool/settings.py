@@ -500,7 +500,7 @@ LOGGING = {
     },
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
-        # Internet scanners. They get a 400, which is not worth a log line.
+        # Internet scanners: botpool.unknown_hosts writes a line now and then.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     }
     | {

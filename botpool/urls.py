@@ -8,6 +8,7 @@ from dashboard.login import admin_login
 
 show_the_rest()
 
+handler400 = "botpool.unknown_hosts.bad_request"
 handler500 = "botpool.telemetry.views.server_error"
 
 urlpatterns = [

@@ -163,6 +163,21 @@ AGAINST_ATTACKS = (
         "tests/botpool/test_settings.py::test_a_wrong_value_is_refused_with_one_line",
     ),
     one(
+        "wrong hosts do not flood the log",
+        "botpool/unknown_hosts.py",
+        "time.monotonic() + LOG_INTERVAL",
+        "time.monotonic()",
+        "tests/botpool/test_unknown_hosts.py::test_a_flood_of_wrong_hosts_does_not_flood_the_log",
+    ),
+    one(
+        "an operator's cancel is told as one",
+        "api/clients.py",
+        " and key.client_id != bot.client_id",
+        " and key.client_id == bot.client_id",
+        "tests/api/test_tenants.py::"
+        "test_the_history_tells_whether_the_client_or_an_operator_cancelled",
+    ),
+    one(
         "a connection closes only if its client was told",
         "botpool/runtime/web/worker.py",
         "or not self.keeps_open)",
