@@ -1,7 +1,7 @@
 """Hide the secrets in a bot's configuration, or in a line of a log, before it is shown.
 
-There is one rule for all of them. A value is hidden because of its name (`bots.secret_names`), or
-because of its form (`bots.secret_forms`), such as a key that begins with `ghp_`. Every pattern is
+There is one rule for all of them. A value is hidden because of its name (`bots.secrets.names`), or
+because of its form (`bots.secrets.forms`), such as a key that begins with `ghp_`. Every pattern is
 bounded, so that no text takes long, whatever it repeats.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
-from bots.secret_ends import end_of_nested, is_nested
-from bots.secret_forms import FORMS, MASK, PRIVATE_KEY
-from bots.secret_names import is_secret_name
-from bots.secret_prose import without_secrets_in_prose, without_secrets_in_tags
+from bots.secrets.ends import end_of_nested, is_nested
+from bots.secrets.forms import FORMS, MASK, PRIVATE_KEY
+from bots.secrets.names import is_secret_name
+from bots.secrets.prose import without_secrets_in_prose, without_secrets_in_tags
 
 __all__ = [
     "MASK",

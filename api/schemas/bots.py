@@ -20,11 +20,11 @@ from pydantic_core import PydanticCustomError
 from api.schemas.bodies import CANNOT_BE_STORED
 from api.schemas.words import explained
 from api.webhooks.addresses import WrongWebhookAddress, check_webhook_address
-from bots.known_secrets import without_known_secrets
 from bots.masking import masked_line
 from bots.meetings import EXAMPLES, LONGEST_ADDRESS
 from bots.models import HIGHEST_PRIORITY_NUMBER, Bot, BotEvent
 from bots.names import DISPLAY_NAME, WRONG_DISPLAY_NAME
+from bots.secrets.known import without_known_secrets
 from bots.status import BotStatus, FailureCause, Platform
 from pool.waiting.waiting_for import WaitingCode, WaitingFor
 

@@ -48,7 +48,7 @@ AGAINST_ATTACKS = (
     ),
     one(
         "a bracket in quotation marks closes no list of secrets",
-        "bots/secret_ends.py",
+        "bots/secrets/ends.py",
         "                quote, escapes = sign, slashes\n",
         "                escapes = slashes\n",
         f"{_MASKING}::test_a_whole_list_or_object_inside_a_text_is_hidden",
@@ -62,7 +62,7 @@ AGAINST_ATTACKS = (
     ),
     one(
         "ordinary sentences stay readable",
-        "bots/secret_prose.py",
+        "bots/secrets/prose.py",
         "word.lower() in _ORDINARY or _is_adjective(word)",
         "not word",
         f"{_MASKING}::test_ordinary_prose_is_shown",

@@ -283,7 +283,7 @@ MORE = (
     ),
     one(
         "short names of secrets are masked",
-        "bots/secret_names.py",
+        "bots/secrets/names.py",
         "_WORDS.search(left) or ",
         "",
         "tests/bots/test_masking.py::test_a_secret_is_hidden_by_its_name",

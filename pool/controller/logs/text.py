@@ -11,8 +11,8 @@ from typing import Any
 
 from django.conf import settings
 
-from bots.known_secrets import without_known_secrets
 from bots.masking import masked_line, without_private_keys
+from bots.secrets.known import without_known_secrets
 
 LINES = 200
 LONGEST_LINE = 1_000

@@ -6,8 +6,8 @@ Each pattern of names ends where the value begins.
 import re
 from collections.abc import Callable
 
-from bots.secret_forms import MASK
-from bots.secret_names import is_secret_name
+from bots.secrets.forms import MASK
+from bots.secrets.names import is_secret_name
 
 # --- Sentences ------------------------------------------------------------------------------------
 
