@@ -147,7 +147,7 @@ COOLIFY_ENVIRONMENT_NAME = env.text("COOLIFY_ENVIRONMENT_NAME", "production")
 COOLIFY_DESTINATION_UUID = env.text("COOLIFY_DESTINATION_UUID")
 COOLIFY_RATE_LIMIT = env.number("COOLIFY_RATE_LIMIT", 180, low=1, high=100_000)
 # The first pause before one call tries whether Coolify works again, and how long the other calls
-# wait for its answer.
+# wait for its answer. Also the first pause before a slot's step that failed is tried again.
 COOLIFY_PROBE_PAUSE = env.milliseconds("COOLIFY_PROBE_PAUSE", 5_000, low=100)
 # Slots that one node works on at once, each with one call in flight.
 COOLIFY_CONCURRENCY = env.number("COOLIFY_CONCURRENCY", 8, low=1, high=64)

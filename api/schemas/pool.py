@@ -6,9 +6,21 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from api.schemas.bots import LONGEST_REASON, Incoming, Outgoing, WholeNumber
+from api.schemas.words import explained
+from bots.names import DISPLAY_NAME, WRONG_DISPLAY_NAME
 from bots.status import Platform
 from slots.models import Slot
 from slots.status import ContainerStatus, SlotStatus
+
+# Of what an operator orders: people read it in histories and logs.
+Reason = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_REASON,
+        pattern=explained(DISPLAY_NAME, WRONG_DISPLAY_NAME),
+    ),
+]
 
 
 class SlotCounts(Outgoing):
@@ -119,7 +131,7 @@ class Release(Incoming):
         json_schema_extra={"examples": [{"reason": "The bot hangs", "botId": 123}]}
     )
 
-    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+    reason: Reason
     bot_id: Annotated[
         WholeNumber | None,
         Field(

@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
-from api.schemas.bots import LONGEST_REASON, Incoming, Outgoing
-from api.schemas.pool import SlotCounts
+from api.schemas.bots import Incoming, Outgoing
+from api.schemas.pool import Reason, SlotCounts
 from coolify.client.image import LONGEST
 from pool.servers.overview import ServerOverview
 from servers.health import ServerState
@@ -14,7 +15,15 @@ from servers.models import Server
 from slots.deployment import WarmImage
 from slots.images import Prepull, PrepullStatus
 
-Reason = Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+
+def _written_out(given: Any) -> Any:
+    """A number could be seconds or milliseconds, and would be taken for either."""
+    if isinstance(given, str) and "-" in given.strip(" -"):
+        return given
+    raise PydanticCustomError("time", "Must be a time with its zone, as 2030-11-20T06:00:00Z.")
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 
 
 class OrderOut(Outgoing):
@@ -77,7 +86,7 @@ class ServerOrder(Incoming):
     )
 
     reason: Reason
-    until: Annotated[AwareDatetime | None, Field(description="When it returns by itself.")] = None
+    until: Annotated[Moment | None, Field(description="When it returns by itself.")] = None
 
 
 class ServerReturn(Incoming):
@@ -111,8 +120,8 @@ class Maintenance(Incoming):
     )
 
     reason: Reason
-    begins: AwareDatetime
-    ends: AwareDatetime
+    begins: Moment
+    ends: Moment
 
 
 def server_out(overview: ServerOverview) -> ServerOut:

@@ -4,6 +4,8 @@ to wait after one that failed."""
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
+
 from coolify.client import Coolify
 from coolify.client.errors import CoolifyError
 from core.clock import database_now
@@ -13,7 +15,7 @@ from slots.models import Slot
 ACTOR = "controller"
 # Returned by a step if the slot is to be read and advanced again at once.
 AT_ONCE = timedelta()
-PAUSES_AFTER_ERROR = timedelta(seconds=5), timedelta(minutes=1)
+LONGEST_PAUSE = 12  # times the shortest one
 
 
 @dataclass
@@ -30,5 +32,5 @@ def pause_after_error(error: CoolifyError, *, since: datetime) -> timedelta:
     """How long to wait before the next try: a quarter of the time since `since`, within bounds."""
     if error.retry_after:
         return timedelta(seconds=error.retry_after)
-    shortest, longest = PAUSES_AFTER_ERROR
-    return max(shortest, min((database_now() - since) / 4, longest))
+    shortest: timedelta = settings.COOLIFY_PROBE_PAUSE
+    return max(shortest, min((database_now() - since) / 4, LONGEST_PAUSE * shortest))

@@ -107,3 +107,21 @@ def test_operators_have_an_image_pulled_beforehand(operator_api):
     assert wrong.status_code == 409 and "Nothing was changed" in wrong.json()["detail"]
     assert operator_api.post("servers/none/warm", order).status_code == 404
     assert Prepull.objects.count() == 1
+
+
+@pytest.mark.parametrize("until", [1900000000, "1900000000", "-1900000000", 1900000000000, 2.5e9])
+def test_a_time_has_to_be_written_out(operator_api, until):
+    answer = operator_api.post("servers/a/drain", {"reason": "x", "until": until})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == {
+        "until": ["Must be a time with its zone, as 2030-11-20T06:00:00Z."]
+    }
+    assert Server.objects.get(uuid="a").order == ""
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "a\nb", "\x1b[31mred", "\u202egnp.exe"])
+@pytest.mark.parametrize("path", ["servers/a/drain", "servers/a/return", "slots/none/release"])
+def test_a_reason_can_be_read(operator_api, path, reason):
+    answer = operator_api.post(path, {"reason": reason})
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == ["reason"]

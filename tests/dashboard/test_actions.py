@@ -484,7 +484,7 @@ def test_an_unknown_action_is_not_found(operator):
 @pytest.mark.parametrize("targets", ['[["nonsense", "nonsense"]]', '[["99999", "1"]]'])
 def test_an_unknown_target_is_skipped(administrator, name, targets):
     form = {"targets": targets, "reason": "Why not", "size": 1, "priority": 1, "share": 1}
-    form |= {"begins": "2099-01-01T10:00", "ends": "2099-01-01T11:00", "image": "bot:1.0"}
+    form |= {"begins": "2040-01-01T10:00", "ends": "2040-01-01T11:00", "image": "bot:1.0"}
     assert administrator.post(f"/actions/{name}/", form).status_code == 302
     assert not OperatorAction.objects.get().done
 

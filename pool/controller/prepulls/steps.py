@@ -20,6 +20,7 @@ from core.clock import database_now, on_this_hosts_clock
 from core.leases import HeldLease
 from pool.controller.applications import our_environment
 from pool.controller.belief.answers import believed_list, require_gone, require_no_deployment
+from pool.controller.context import LONGEST_PAUSE, pause_after_error
 from pool.controller.images import note_image
 from pool.images.prepulls import end_prepull, log_prepull
 from servers.health import IN_SERVICE
@@ -27,7 +28,6 @@ from servers.models import Server
 from slots.deployment import WarmImage
 from slots.images import UNDER_WAY, Prepull, PrepullStatus
 
-SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=1)
 # Then its application is left to the reconciler, which reports it as an orphan.
 REMOVAL_PATIENCE = timedelta(hours=1)
 
@@ -93,10 +93,7 @@ def _try_again(context: PrepullContext, error: CoolifyError) -> None:
 
 
 def _pause(context: PrepullContext, error: CoolifyError) -> None:
-    lasted = database_now() - context.prepull.status_since
-    pause = max(SHORTEST_PAUSE, min(lasted / 4, LONGEST_PAUSE))
-    if error.retry_after:
-        pause = timedelta(seconds=error.retry_after)
+    pause = pause_after_error(error, since=context.prepull.status_since)
     context.note(next_try_at=Now() + pause)
 
 
@@ -119,7 +116,7 @@ def _start(context: PrepullContext) -> None:
     # sometimes forgets a deployment there.
     context.move(
         deadline=F("status_since") + 2 * settings.DEPLOY_TIMEOUT,
-        next_try_at=Now() + SHORTEST_PAUSE,
+        next_try_at=Now() + settings.COOLIFY_PROBE_PAUSE,
         detail="Waits in Coolify's own queue",
     )
 
@@ -244,7 +241,7 @@ def _start_again(context: PrepullContext) -> None:
         status=PrepullStatus.STARTING,
         deployment_uuid="",
         start_asked_at=None,
-        next_try_at=Now() + LONGEST_PAUSE,
+        next_try_at=Now() + LONGEST_PAUSE * settings.COOLIFY_PROBE_PAUSE,
     )
 
 

@@ -28,10 +28,9 @@ def short_windows(settings):
 
 
 @pytest.fixture
-def no_pauses(monkeypatch):
+def no_pauses(monkeypatch, settings):
     """Every pass tries everything again, which in life takes minutes."""
-    short = timedelta(milliseconds=10)
-    monkeypatch.setattr("pool.controller.context.PAUSES_AFTER_ERROR", (short, short))
+    settings.COOLIFY_PROBE_PAUSE = timedelta(milliseconds=1)
     monkeypatch.setattr("pool.controller.start.LONGEST_BACKOFF", 0.01)
 
 
