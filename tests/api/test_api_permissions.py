@@ -23,8 +23,8 @@ BODIES = {
     "warmImage": {"reason": "Release", "image": "registry.example/bot:1.4"},
     "planMaintenance": {
         "reason": "Update",
-        "begins": "2099-01-01T10:00:00Z",
-        "ends": "2099-01-01T11:00:00Z",
+        "begins": "2040-01-01T10:00:00Z",
+        "ends": "2040-01-01T11:00:00Z",
     },
 }
 CLIENT, OPERATOR, BOT, PUBLIC = {"client", "operator"}, {"operator"}, {"bot"}, {"public"}

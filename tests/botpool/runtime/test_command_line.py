@@ -1,6 +1,7 @@
 """Faults of the environment are reported in one line."""
 
 import os
+import signal
 import subprocess
 import sys
 from urllib.parse import quote
@@ -118,5 +119,12 @@ def test_ctrl_c_during_the_start_ends_it_quietly(module, data_dir, tmp_path):
     (tmp_path / f"{module}.py").write_text(text)
     env = {"PYTHONPATH": str(tmp_path)}
     with open("/dev/null", "w") as nowhere:
-        done = run_quietly("doctor", data_dir=data_dir, stdout=nowhere, env=env)
+        done = run_quietly(
+            "doctor",
+            data_dir=data_dir,
+            stdout=nowhere,
+            env=env,
+            # Shells let commands in the background ignore it, and their children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
     assert done == (130, "")
