@@ -100,7 +100,7 @@ _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOT
 
 
 def _without_depths(text: str) -> str:
-    """With null for what is nested more than DEEPEST levels deep: nobody reads that."""
+    """With null for what is nested more than DEEPEST levels deep, which is ignored."""
     kept, depth, done = [], 0, 0
     for found in _STRING_OR_BRACKET.finditer(text):
         if found[0] in ("[", "{"):
