@@ -90,8 +90,10 @@ def known_applications() -> dict[str, str]:
 def doubt_about_list(known: dict[str, str], listed: Collection[str]) -> Doubt | None:
     missing = [name for uuid, name in known.items() if uuid not in listed]
     if is_too_many(len(missing), of=len(known)):
-        # We asked Coolify to delete these, and its answer may have been lost.
-        deleted = Slot.objects.filter(name__in=missing, deletion_asked_at__isnull=False)
+        # We asked Coolify to delete these, and its answer may have been lost. One that has a bot
+        # again was not deleted.
+        unused = Slot.objects.filter(name__in=missing, assigned_bot=None)
+        deleted = unused.filter(deletion_asked_at__isnull=False)
         asked_for = set(deleted.values_list("name", flat=True))
         missing = [name for name in missing if name not in asked_for]
     if not is_too_many(len(missing), of=len(known)):

@@ -5,14 +5,18 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from django.db.models.functions import Now
 
 from bots.models import Bot
 from bots.moves import Outcome
 from bots.status import BotStatus, Platform
+from pool.assign import assign_bot_to_slot
+from pool.controller.belief.answers import doubt_about_list
 from pool.lifecycle import recover_slot, release_bot_from_slot
 from pool.reconciler.approvals import approve_repair
 from pool.reconciler.reconcile import reconcile
 from slots.models import Finding, Slot
+from tests.factories import BotFactory, SlotFactory
 from tests.simulated_coolify import NEVER
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -146,3 +150,11 @@ def test_applications_that_botpool_deleted_itself_do_not_make_the_list_look_wron
     more = [pool.request() for _ in range(4)]
     pool.until(lambda: pool.all_run(more))
     assert not before & set(applications().values())
+
+
+def test_an_application_that_has_a_bot_again_counts_as_missing():
+    """An operator may put a slot back into service whose deletion failed."""
+    slots = [SlotFactory(deletion_asked_at=Now()) for _ in range(4)]
+    for _ in slots:
+        assert assign_bot_to_slot(BotFactory(), reason="Bot requested", actor="test")
+    assert doubt_about_list({slot.coolify_uuid: slot.name for slot in slots}, []) is not None
