@@ -183,11 +183,14 @@ def give_back_tasks(*, taken_for: timedelta) -> None:
     """Make tasks that a dead cluster took available to other workers, without waiting for `retry`.
 
     django-q2 does not record which cluster took a task. A task that a living cluster has been
-    running for longer than `taken_for` runs a second time; every task is safe to repeat.
+    running for longer than `taken_for` runs a second time; every task is safe to repeat. A locked
+    row is left alone: it is being deleted, in an order of its own, and waiting could deadlock.
     """
     sql = (
-        "UPDATE django_q_ormq SET lock = now()"
-        " WHERE lock > now() AND lock < now() + make_interval(secs => %s) RETURNING true, true"
+        "UPDATE django_q_ormq SET lock = now() WHERE id = ANY(ARRAY("
+        "SELECT id FROM django_q_ormq"
+        " WHERE lock > now() AND lock < now() + make_interval(secs => %s) FOR UPDATE SKIP LOCKED"
+        ")) RETURNING true, true"
     )
     with suppress(Error):
         _ask_database(sql, [Conf.RETRY - taken_for.total_seconds()])

@@ -139,6 +139,14 @@ MORE = (
         "test_a_cluster_that_starts_slowly_gets_twice_the_time_at_each_start",
     ),
     one(
+        "a task that is being deleted is not waited for",
+        "botpool/runtime/watchdog.py",
+        " FOR UPDATE SKIP LOCKED",
+        "",
+        "tests/botpool/runtime/test_worker.py::"
+        "test_a_task_that_is_being_deleted_does_not_keep_others_from_being_given_back",
+    ),
+    one(
         "a task that ended in a statement leaves a connection that works",
         "core/jobs/jobs.py",
         "            leave_interrupted_statement()\n",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
+from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 from django_q.models import OrmQ
@@ -187,6 +188,21 @@ def test_tasks_of_a_dead_cluster_are_given_back():
 
     free = OrmQ.objects.filter(lock__lte=timezone.now())
     assert [task.payload for task in free] == ["taken long ago"]
+
+
+def test_a_task_that_is_being_deleted_does_not_keep_others_from_being_given_back():
+    """The ticker deletes lost tasks in the order of their keys, in one transaction: whoever waits
+    for one of them while holding another one could deadlock with it."""
+    taken_at = timezone.now() + timedelta(seconds=200)
+    lost = OrmQ.objects.create(key="botpool", payload="lost", lock=taken_at)
+    OrmQ.objects.create(key="botpool", payload="taken", lock=taken_at)
+
+    with transaction.atomic():
+        lost.delete()
+        give_back_tasks(taken_for=timedelta(seconds=10))
+
+    free = OrmQ.objects.filter(lock__lte=timezone.now())
+    assert [task.payload for task in free] == ["taken"]
 
 
 # In a process of its own: here, everything is loaded already.
