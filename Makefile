@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Tests start hundreds of processes: without compiled modules, each would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test programs screenshots lint format bench image-test typescript-test setup chaos scale matrix mutants requirements clean
 .DEFAULT_GOAL := help
@@ -36,16 +38,19 @@ test: .venv/.installed-dev programs ## run the whole test suite; ARGS="-k queue"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 # Some tests need a browser, PgBouncer, Redis or network namespaces. Without these programs they
-# are skipped and say what is missing.
-PROGRAMS := chromium pgbouncer redis-server ip
-PACKAGES := chromium pgbouncer redis-server iproute2
+# are skipped and say what is missing. The browser without windows takes half of the CPU time;
+# where there is none (Ubuntu), it is the whole one.
+PROGRAMS := pgbouncer redis-server ip
+PACKAGES := pgbouncer redis-server iproute2
+BROWSER = $$(apt-cache show chromium-headless-shell >/dev/null 2>&1 && echo chromium-headless-shell || echo chromium)
 programs: ## install the programs that some tests need (as root, with apt-get)
-	@missing=; for program in $(PROGRAMS); do \
-		PATH=$$PATH:/usr/sbin:/sbin command -v $$program >/dev/null || missing="$$missing $$program"; \
-	done; \
-	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	@has() { PATH=$$PATH:/usr/sbin:/sbin command -v "$$1" >/dev/null; }; missing=; \
+	has chromium-headless-shell || has chromium || missing=" chromium"; \
+	for program in $(PROGRAMS); do has $$program || missing="$$missing $$program"; done; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && has apt-get; then \
 		echo "Installing for the tests (once):$$missing ..."; \
-		{ apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES); } >/dev/null 2>&1 \
+		{ apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends $(PACKAGES) $(BROWSER); } >/dev/null 2>&1 \
 		|| echo "Could not install them: the tests that need them will be skipped"; \
 	fi
 

@@ -1,4 +1,4 @@
-"""What holds for all tests: quick ends and hashes, and patience with a busy machine."""
+"""What holds for all tests: quick starts, ends and hashes, and patience with a busy machine."""
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -33,3 +33,5 @@ TransactionTestCase._fixture_teardown = empty_tables
 # Most tests are one transaction, which would keep the limit of the first lock in it.
 locks._LOCK_WITHIN = locks._LOCK_WITHIN.replace("'5s'", "'60s'")
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Each test client would list all static files, which takes longer than a request.
+settings.WHITENOISE_AUTOREFRESH = True

@@ -77,6 +77,19 @@ def test_servers_do_not_take_each_others_places():
     assert started.filter(server_uuid="server-2").count() == 6
 
 
+def test_a_hundred_full_servers_cost_no_more_queries_than_two(django_assert_num_queries):
+    """A line-up for each event would else take longer than the events are apart."""
+    names = [f"server-{number}" for number in range(100)]
+    for name in names:
+        server(name, builds=1, queue=25)
+        waiting(3, server=name)
+    give_places(names)
+    with django_assert_num_queries(2):
+        assert give_places(names[:2]) == []
+    with django_assert_num_queries(2):
+        assert give_places(names) == []
+
+
 def test_a_bot_of_better_priority_goes_first():
     server("server-1", builds=1, queue=25)
     first, _, urgent = waiting(3)

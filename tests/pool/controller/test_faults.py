@@ -18,8 +18,9 @@ from slots.models import Slot
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-BOTS = 6
+BOTS = 4
 SECONDS_OF_TROUBLE = 1.0
+SECONDS_BETWEEN_PASSES = 1.0
 
 STUCK = {"kind": "stuck_in_progress", "times": 1}
 STUCK_KINDS = {"stuck_queued", "stuck_in_progress"}
@@ -78,7 +79,7 @@ def tend_and_reconcile(pool, happened, *, seconds):
 
     def check():
         nonlocal last_pass
-        if time.monotonic() - last_pass > 0.3:
+        if time.monotonic() - last_pass > SECONDS_BETWEEN_PASSES:
             reconcile()
             last_pass = time.monotonic()
         return happened()
