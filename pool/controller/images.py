@@ -32,6 +32,10 @@ _PINNED = re.compile(r":[^/:]*(\d+\.\d+|[0-9a-f]{7,})[^/:]*$")
 LEADS = "Pulls the image for all deployments that wait for it"
 
 
+def any_waits_for_image() -> bool:
+    return _waiting().exists()
+
+
 def let_warm_ones_through() -> list[int]:
     """Deployments whose image is on their server stop waiting for it; returns their ids."""
     warm = list(_waiting().filter(_is_warm()).select_related("bot"))

@@ -3,6 +3,8 @@
 Both lines are ordered like the queue, by turn: the time of the bot's request plus its priority.
 """
 
+from collections import Counter
+
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
@@ -10,6 +12,7 @@ from django.db.models.functions import Now
 
 from core.locks import advisory_lock
 from pool.controller.images import (
+    any_waits_for_image,
     choose_leaders,
     let_warm_ones_through,
     note_who_waits,
@@ -30,9 +33,10 @@ def line_up() -> list[int]:
     """Give images and build places to the deployments whose turn it is, and wake their slots."""
     settle_pulls()
     notice_pulls()
-    let_warm_ones_through()
-    choose_leaders()
-    note_who_waits()
+    if any_waits_for_image():
+        let_warm_ones_through()
+        choose_leaders()
+        note_who_waits()
     given = give_places()
     wake_slots(given)
     return given
@@ -53,16 +57,19 @@ def give_places(servers: list[str] | None = None) -> list[int]:
     if servers is None:
         servers = list(_waiting().order_by().values_list("server_uuid", flat=True).distinct())
     limits = start_limits(servers)
+    if len(servers) > 1:
+        # Without a lock: what frees a place lines up again once that is committed.
+        under_way = Counter(_building(servers).values_list("server_uuid", flat=True))
+        servers = [server for server in servers if under_way[server] < limits[server]]
     return [slot for server in servers for slot in _give_places(server, limit=limits[server])]
 
 
 def _give_places(server: str, *, limit: int) -> list[int]:
     with transaction.atomic():
         advisory_lock(BUILD_PLACES.format(server=server))
-        on_server = Deployment.objects.filter(server_uuid=server)
-        building = on_server.filter(status__in=UNDER_WAY, coolify_ended_at__isnull=True).count()
+        free = max(0, limit - _building([server]).count())
         front = _waiting().filter(server_uuid=server).order_by("turn", "id")
-        chosen = front.select_related("bot")[: max(0, limit - building)]
+        chosen = front.select_related("bot")[:free]
         return [each.slot_id for each in chosen if _give_place(each)]
 
 
@@ -78,6 +85,11 @@ def _give_place(deployment: Deployment) -> bool:
         with as_bot_of(deployment):
             log_deployment(deployment, to=to, reason=reason)
     return bool(given)
+
+
+def _building(servers: list[str]) -> QuerySet[Deployment]:
+    on_servers = Deployment.objects.filter(server_uuid__in=servers, status__in=UNDER_WAY)
+    return on_servers.filter(coolify_ended_at__isnull=True)
 
 
 def _waiting() -> QuerySet[Deployment]:
