@@ -10,13 +10,16 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
-from environs import Env
 
 T = TypeVar("T")
 
-env = Env()
 BASE_DIR = Path(__file__).resolve().parent.parent
+FLAGS = {
+    **dict.fromkeys(("1", "t", "true", "y", "yes", "on"), True),
+    **dict.fromkeys(("0", "f", "false", "n", "no", "off"), False),
+}
 _from_file: set[str] = set()
+_read_so_far: dict[str, None] = {}  # an ordered set
 
 
 def file_path() -> Path | None:
@@ -75,14 +78,17 @@ class WrongValue(SystemExit):
 
 def _read(
     name: str,
-    reader: Callable[[], T],
+    default: T,
+    parse: Callable[[str], T],
     allowed: str,
-    valid: Callable[[T], bool],
+    valid: Callable[[T], bool] = lambda _: True,
     *,
     secret: bool = False,
 ) -> T:
-    with suppress(ValueError):  # includes the errors of environs
-        value = reader()
+    _read_so_far[name] = None
+    given = os.environ.get(name)
+    with suppress(KeyError, ValueError):
+        value = default if given is None else parse(given)
         if valid(value):
             return value
     raise WrongValue(name, allowed, secret=secret)
@@ -90,12 +96,12 @@ def _read(
 
 def number(name: str, default: int, *, low: int, high: int) -> int:
     allowed = f"a whole number from {low} to {high}"
-    return _read(name, lambda: env.int(name, default), allowed, lambda n: low <= n <= high)
+    return _read(name, default, int, allowed, lambda n: low <= n <= high)
 
 
 def milliseconds(name: str, default: int, *, low: int = 1, high: int = 86_400_000) -> timedelta:
     allowed = f"milliseconds, a whole number from {low} to {high}"
-    value = _read(name, lambda: env.int(name, default), allowed, lambda n: low <= n <= high)
+    value = _read(name, default, int, allowed, lambda n: low <= n <= high)
     return timedelta(milliseconds=value)
 
 
@@ -104,16 +110,16 @@ def days(name: str, default: int) -> timedelta:
 
 
 def flag(name: str, default: bool) -> bool:
-    return _read(name, lambda: env.bool(name, default), "true or false", lambda _: True)
+    return _read(name, default, lambda word: FLAGS[word.lower()], "true or false")
 
 
 def choice(name: str, default: str, options: Sequence[str]) -> str:
     allowed = " or ".join(options)
-    return _read(name, lambda: env.str(name, default), allowed, lambda value: value in options)
+    return _read(name, default, str, allowed, lambda value: value in options)
 
 
 def text(name: str, default: str = "") -> str:
-    return env.str(name, default).strip()
+    return _read(name, default, str.strip, "any text")
 
 
 def secret(name: str, *, valid: Callable[[str], bool], allowed: str) -> str:
@@ -132,17 +138,17 @@ def words(
     allowed: str = "one or more, separated by commas",
     secret: bool = False,
 ) -> list[str]:
-    def read() -> list[str]:
-        return [word.strip() for word in env.list(name, list(default)) if word.strip()]
+    def split(value: str) -> list[str]:
+        return [word.strip() for word in value.split(",") if word.strip()]
 
     def all_valid(found: list[str]) -> bool:
         return all(valid(word) for word in found) and bool(found or not text(name))
 
-    return _read(name, read, allowed, all_valid, secret=secret)
+    return _read(name, split(",".join(default)), split, allowed, all_valid, secret=secret)
 
 
 def matching(name: str, default: str, *, valid: Callable[[str], bool], allowed: str) -> str:
-    return _read(name, lambda: text(name, default), allowed, valid)
+    return _read(name, default, str.strip, allowed, valid)
 
 
 def url(
@@ -176,8 +182,11 @@ def url(
         is_right = parts.scheme in schemes and is_place and has_port and value.endswith(ending)
         return not value or (is_right and is_open)
 
+    def to_address(value: str) -> str:
+        return value.strip().rstrip("/")
+
     hidden = secret or any(sign in text(name, default) for sign in unwanted)
-    return _read(name, lambda: text(name, default).rstrip("/"), allowed, valid, secret=hidden)
+    return _read(name, default, to_address, allowed, valid, secret=hidden)
 
 
 def is_network(word: str) -> bool:
@@ -203,4 +212,4 @@ def refuse_others(prefix: str, names: Sequence[str]) -> None:
 
 def names_read() -> list[str]:
     """Return the name of every variable read so far."""
-    return list(env.dump())
+    return list(_read_so_far)
