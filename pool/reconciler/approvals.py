@@ -16,8 +16,9 @@ def held_back_repairs() -> QuerySet[Finding]:
 
 
 def approve_repair(finding_id: int, *, seen: str, reason: str, actor: str) -> bool:
-    """Let the next pass make this repair, which comes at once. False if it is no longer held back,
-    or its evidence is not what the operator saw.
+    """Let the next pass make this repair, which comes at once. The slot's own steps may be first:
+    they believe the operator, too (pool.controller.belief). False if it is no longer held back, or
+    its evidence is not what the operator saw.
 
     If the evidence has changed by then, the approval is void.
     """

@@ -253,7 +253,7 @@ def _doubtful_application(slot: Slot, coolify: Coolify) -> Iterator[Candidate]:
         reason="Coolify does not list the application",
         evidence={"application": slot.coolify_uuid, "slotStatus": slot.status},
         decision="Forget the application; the next start creates a new one",
-        repair=partial(repairs.forget, slot, reason=APPLICATION_GONE, coolify=coolify, sure=True),
+        repair=partial(repairs.forget, slot, reason=APPLICATION_GONE, coolify=coolify),
         held_back="Coolify's list lacks too many applications to be believed",
         times=TIMES,
     )

@@ -16,7 +16,7 @@ from coolify.client.errors import CoolifyError, NotFound
 from coolify.client.resources import Application
 from core.leases import HeldLease, LeaseLost, LeaseNotAcquired
 from pool.controller.applications import forget_application
-from pool.controller.belief.answers import require_gone, require_our_project
+from pool.controller.belief.answers import require_gone
 from pool.controller.context import SlotContext
 from pool.lifecycle import (
     MoveNotAllowed,
@@ -104,10 +104,9 @@ def clear_container(slot: Slot, *, reason: str, still: Callable[[], bool]) -> Re
             return _told(recover_slot(fresh, reason=reason, actor=ACTOR), "Slot is being stopped")
 
 
-def forget(slot: Slot, *, reason: str, coolify: Coolify, sure: bool = False) -> RepairResult:
-    """Forget an application that is gone. `sure`: an operator says so, however many are missing."""
+def forget(slot: Slot, *, reason: str, coolify: Coolify) -> RepairResult:
     with _repairing(slot) as (fresh, lease):
-        _require(read_application(fresh, coolify, sure=sure) is None)
+        _require(read_application(fresh, coolify) is None)
         forget_application(SlotContext(fresh, lease, coolify, ACTOR), reason=reason)
     return RepairResult(True, "Application forgotten; the next start creates a new one")
 
@@ -116,17 +115,14 @@ def failure(reason: str, cause: FailureCause) -> Outcome:
     return Outcome(BotStatus.FAILED, reason, ACTOR, cause)
 
 
-def read_application(slot: Slot, coolify: Coolify, *, sure: bool = False) -> Application | None:
+def read_application(slot: Slot, coolify: Coolify) -> Application | None:
     """None is positive evidence: Coolify itself says that there is none, and is believed."""
     try:
         return coolify.application(slot.coolify_uuid, timeout=PATIENCE)
     except NotFound as error:
         if error.thing != "application":
             raise
-        if sure:
-            require_our_project(coolify)
-        else:
-            require_gone(coolify, slot.coolify_uuid)
+        require_gone(coolify, slot.coolify_uuid)
         return None
 
 

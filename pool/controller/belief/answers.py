@@ -3,8 +3,9 @@
 To a token of another team our applications do not exist, and its lists are empty or strange. A
 Coolify that was restored from an old backup shows our project, but not what was created since. So
 "not found" is believed only if Coolify shows our project, lacks few of our applications, and does
-not list the one in question. What Coolify does show of an application of ours is believed, unless
-it cannot reach the application's server: then its status is out of date.
+not list the one in question; or if it shows our project and an operator approved that. What Coolify
+does show of an application of ours is believed, unless it cannot reach the application's server:
+then its status is out of date.
 """
 
 from collections.abc import Collection
@@ -24,7 +25,7 @@ from pool.controller.belief.doubts import (
     open_doubt,
     recent_doubt,
 )
-from slots.finding import FindingKind
+from slots.finding import Finding, FindingKind
 from slots.models import Slot
 
 # So many may always be missing or wrong, however small the pool.
@@ -45,12 +46,21 @@ def status_is_current(application: Application) -> bool:
 def require_gone(coolify: Coolify, uuid: str) -> None:
     """Coolify says that it has no such application, or refuses to know our project. Raise
     NotBelieved, or another CoolifyError, unless that may be believed."""
+    if _operator_says_that_it_is_gone(uuid):
+        require_our_project(coolify)
+        return
     if doubt := recent_doubt():
         raise doubt.error
     require_our_project(coolify)
     listed = believed_list(coolify)
     if any(application.uuid == uuid for application in listed):
         raise NotBelieved("Coolify lists the application, but says that it does not exist.")
+
+
+def _operator_says_that_it_is_gone(uuid: str) -> bool:
+    found = Finding.objects.filter(kind=FindingKind.APPLICATION_GONE, ended_at=None)
+    approved = found.filter(evidence__application=uuid, approved_at__isnull=False)
+    return any(finding.is_approved for finding in approved)
 
 
 def require_our_project(coolify: Coolify) -> None:

@@ -132,6 +132,24 @@ def test_an_operator_can_say_that_missing_applications_are_gone(pool, no_pauses)
     pool.until(lambda: pool.all_run(more))
 
 
+def test_a_slot_that_stops_believes_an_operator_without_a_repair(pool, no_pauses):
+    """Its own steps may hold its lease whenever the reconciler wants to repair it."""
+    bots = [pool.request(meetingSeconds=NEVER) for _ in range(4)]
+    pool.until(lambda: pool.all_run(bots))
+    for uuid in applications().values():
+        pool.control.delete_application(uuid)
+    end(bots)
+    passes(pool)
+    assert Slot.objects.filter(status="stopping").count() == 4
+    held = Finding.objects.filter(kind="application_gone", ended_at=None).first()
+
+    approve_repair(held.pk, seen=held.fingerprint, reason="I deleted it", actor="user:ada")
+    pool.until(lambda: Slot.objects.filter(status="idle").exists())
+
+    assert Slot.objects.get(status="idle") == held.slot
+    assert Slot.objects.filter(status="stopping").count() == 3
+
+
 def test_applications_that_botpool_deleted_itself_do_not_make_the_list_look_wrong(pool, no_pauses):
     """Coolify deletes them, but its answers are lost: an operator has nothing to check."""
     bots = [pool.request(meetingSeconds=NEVER) for _ in range(4)]
