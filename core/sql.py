@@ -149,6 +149,14 @@ def disk_is_full() -> bool:
 DISK_FULL = "53100"
 READ_ONLY = "25006"
 INSUFFICIENT_PRIVILEGE = "42501"
+# The process was frozen in a transaction, which the server has ended.
+IDLE_TRANSACTION_ENDED, TRANSACTION_ENDED = "25P03", "25P04"
+_NOT_OUR_FAULT = (
+    READ_ONLY,
+    INSUFFICIENT_PRIVILEGE,
+    IDLE_TRANSACTION_ENDED,
+    TRANSACTION_ENDED,
+)
 
 
 def sqlstate(error: BaseException) -> str:
@@ -159,7 +167,7 @@ def is_unavailable(error: BaseException | None) -> bool:
     """Whether the database could not be reached or written to, through no fault of ours."""
     if isinstance(error, OperationalError | InterfaceError):
         return True
-    return isinstance(error, Error) and sqlstate(error) in (READ_ONLY, INSUFFICIENT_PRIVILEGE)
+    return isinstance(error, Error) and sqlstate(error) in _NOT_OUR_FAULT
 
 
 def estimated_rows(table: str) -> int:
