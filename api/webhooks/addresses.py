@@ -51,6 +51,14 @@ def check_webhook_address(url: str) -> str:
     return url
 
 
+def receiver_of(url: str) -> str:
+    """Scheme, host and port, spelled in one way: all addresses with these reach one server."""
+    parts = urlsplit(url)
+    host, port = (parts.hostname or "").rstrip("."), parts.port or _PORTS[parts.scheme]
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}" + ("" if port == _PORTS[parts.scheme] else f":{port}")
+
+
 def refuse_private_host(host: str) -> None:
     """Refuse what is private whatever DNS says. Other names are checked once they are resolved."""
     if address := _address_without_dns(host):

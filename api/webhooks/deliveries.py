@@ -6,7 +6,7 @@ outside any transaction and records the results. A claim postpones the due time:
 dies, another one sends the delivery again.
 
 Each endpoint has few calls in flight at once, and one that does not answer is paused: it delays
-its own events only.
+its own events only. The endpoints of one client together have half of all calls at most.
 """
 
 import json
@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
@@ -29,11 +29,13 @@ from api.webhooks.signatures import old_headers, secrets_of, signed_headers
 from bots.models import BotEvent, Webhook, WebhookDelivery, WebhookEndpoint
 from bots.status import TERMINAL
 from core.correlation import correlated
+from core.sql import is_unavailable
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 32
 AT_ONCE_TO_FAILING = AT_ONCE // 2
+PER_CLIENT = AT_ONCE // 2
 PER_ENDPOINT = 4
 LONGEST_PASS = 20.0
 LAST_WAIT = 15.0  # seconds more for what is in flight then: longer than a call should take
@@ -104,19 +106,22 @@ def note_events() -> None:
 
 
 def _claim_due(in_flight: list[WebhookDelivery]) -> list[WebhookDelivery]:
-    """As many as there is room for, with a limit for each endpoint and one for failing ones."""
+    """As many as there is room for, with limits for each endpoint, each client and failing ones."""
     _hold_for_disabled()
     _give_up_without_results()
     busy = Counter(delivery.endpoint_id for delivery in in_flight)
+    of_client = Counter(_client(_endpoint(delivery)) for delivery in in_flight)
     room = AT_ONCE - len(in_flight)
     failing_room = AT_ONCE_TO_FAILING - sum(_endpoint(each).failures > 0 for each in in_flight)
     claimed: list[WebhookDelivery] = []
     for endpoint in _with_something_due() if room else ():
-        places = min(room, PER_ENDPOINT - busy[endpoint.pk])
+        client = _client(endpoint)
+        places = min(room, PER_ENDPOINT - busy[endpoint.pk], PER_CLIENT - of_client[client])
         if endpoint.failures:  # one try shows whether it is back
             places = min(places, failing_room, 1 - busy[endpoint.pk])
         batch = _claim(endpoint, places) if places > 0 else []
         room -= len(batch)
+        of_client[client] += len(batch)
         failing_room -= len(batch) if endpoint.failures else 0
         claimed += batch
     return claimed
@@ -139,9 +144,8 @@ def _with_something_due() -> Iterator[WebhookEndpoint]:
     waits longest."""
     ready = Q(paused_until=None) | Q(paused_until__lte=Now())
     first = _due().filter(endpoint=OuterRef("pk")).order_by("due_at").values("due_at")[:1]
-    found = WebhookEndpoint.objects.filter(ready, disabled_at=None).annotate(
-        first_due=Subquery(first)
-    )
+    found = WebhookEndpoint.objects.filter(ready, disabled_at=None).select_related("api_key")
+    found = found.annotate(first_due=Subquery(first))
     yield from found.filter(first_due__isnull=False).order_by("failures", "first_due")
 
 
@@ -164,6 +168,12 @@ def _due() -> QuerySet[WebhookDelivery]:
 def _endpoint(delivery: WebhookDelivery) -> WebhookEndpoint:
     assert delivery.endpoint is not None, "only deliveries with an endpoint are claimed"
     return delivery.endpoint
+
+
+def _client(endpoint: WebhookEndpoint) -> tuple[int | None, int]:
+    """A key without a client (see ApiKey) counts as one."""
+    client = endpoint.api_key.client_id
+    return (client, 0) if client is not None else (None, endpoint.api_key_id)
 
 
 # --- Sending ------------------------------------------------------------------------------------
@@ -224,9 +234,9 @@ def _store(delivery: WebhookDelivery, result: Callable[[], Result]) -> None:
     """A result that cannot be had or stored must not cost the others theirs: it is sent again."""
     try:
         _record(delivery, result())
-    except (OperationalError, InterfaceError):
-        raise  # the database is away
-    except Exception:
+    except Exception as error:
+        if is_unavailable(error):
+            raise
         logger.exception("[Webhooks] No result of event %s was stored", delivery.event_id)
 
 

@@ -2,14 +2,13 @@
 
 import logging
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce, Now
 
-from api.webhooks.addresses import check_webhook_address
+from api.webhooks.addresses import check_webhook_address, receiver_of
 from api.webhooks.sending import Result
 from bots.models import ApiKey, Bot, Webhook, WebhookDelivery, WebhookEndpoint
 
@@ -52,8 +51,7 @@ def subscribe(bot: Bot, key: ApiKey, *, url: str) -> None:
 
 def _endpoint_for_requests(key_id: int, url: str) -> WebhookEndpoint:
     """The endpoint of all addresses on this host that the key's requests name."""
-    parts = urlsplit(url)
-    host = f"{parts.scheme}://{parts.netloc.lower()}"
+    host = receiver_of(url)
     return WebhookEndpoint.objects.get_or_create(api_key_id=key_id, is_named=False, url=host)[0]
 
 

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from collections import Counter
 from contextlib import contextmanager
 
 import pytest
@@ -86,6 +87,30 @@ def test_600_events_to_a_dead_host_do_not_delay_another_client(full_pool, settin
         deliver_webhooks()
     assert sorted(healthy.statuses) == ["CANCELLED", "PENDING", "QUEUED"]
     assert max(healthy.got.tries_before) <= 16
+
+
+def test_endpoints_of_one_client_leave_half_of_the_calls_to_others(full_pool, settings):
+    """Each name of a receiver is an endpoint of its own, and names cost nothing."""
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    flood = Api(create_api_key(name="flood"))
+    for number in range(20):
+        address = f"http://127.0.0.{number + 1}:9/"
+        assert flood.post("bots", {"meetingUrl": MEETING, "webhookUrl": address}).status_code == 201
+    three_events(Api(create_api_key(name="quiet", webhook_url="http://127.0.0.99:9/")))
+    note_events()
+    claimed = Counter(delivery.webhook.api_key.name for delivery in _claim_due([]))
+    assert claimed == {"flood": 16, "quiet": 3}
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["http://h.example:80/b", "http://H.example/", "http://h.example.:080/b", "HTTP://h.example?c"],
+)
+def test_one_receiver_is_one_endpoint_however_it_is_spelled(full_pool, other):
+    api = Api(create_api_key(name="app"))
+    for address in ("http://h.example/a", other):
+        assert api.post("bots", {"meetingUrl": MEETING, "webhookUrl": address}).status_code == 201
+    assert [each.url for each in WebhookEndpoint.objects.all()] == ["http://h.example"]
 
 
 def test_an_endpoint_that_failed_gets_one_call_until_it_answers(full_pool, settings):
