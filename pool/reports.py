@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Coalesce, Greatest, Now
 
-from bots.models import Bot
+from bots.models import Bot, BotEvent
 from bots.moves import Outcome, move_bot
 from bots.status import TERMINAL, BotStatus, FailureCause
 from core.correlation import correlated
@@ -22,6 +22,8 @@ from slots.status import SlotStatus
 from slots.tokens import Assignment
 
 LATE_CALL_PAUSE = timedelta(seconds=5)
+# How often a host may send a bot back to the waiting room: the only circle that a bot can move in.
+MOST_RETURNS = 100
 
 
 def record_heartbeat(assignment: Assignment) -> bool:
@@ -121,9 +123,19 @@ def _move(assignment: Assignment, outcome: Outcome) -> bool:
     with transaction.atomic():
         Bot.objects.select_for_update().only("pk").get(pk=assignment.bot_id)
         slot = _slot_of(assignment)
-        if slot is not None:
+        if slot is not None and not _returns_too_often(assignment.bot_id, outcome):
             move_bot(assignment.bot_id, outcome)
     return slot is not None
+
+
+def _returns_too_often(bot_id: int, outcome: Outcome) -> bool:
+    """Whether this would be one return too many: a bot in a loop must not fill the history."""
+    if outcome.status != BotStatus.IN_WAITING_ROOM:
+        return False
+    returns = BotEvent.objects.filter(
+        bot=bot_id, from_status=BotStatus.IN_CALL, to_status=BotStatus.IN_WAITING_ROOM
+    )
+    return returns.count() >= MOST_RETURNS
 
 
 def _note_that_it_runs(assignment: Assignment) -> bool:
