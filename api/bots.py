@@ -60,9 +60,9 @@ def status(request: HttpRequest, bot_id: BotId, report: StatusReport) -> Stay:
 def _reason(request: HttpRequest, report: StatusReport, assignment: Assignment) -> str:
     if not report.reason:
         return ""
-    config = Bot.objects.filter(pk=assignment.bot_id).values_list("config", flat=True).first()
+    bot = Bot.objects.filter(pk=assignment.bot_id).first()
     token = request.headers["Authorization"].rpartition(" ")[2]
-    return shown_reason(report.reason, config=config, token=token)
+    return shown_reason(report.reason, bot=bot, token=token)
 
 
 @router.get(

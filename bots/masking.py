@@ -50,7 +50,7 @@ def masked_text(config: Any) -> str:
 
 
 def secret_values(config: Any) -> Iterator[str]:
-    """The texts and numbers that `masked` hides because of their names, at any depth."""
+    """The texts and numbers that `masked` hides, at any depth."""
     yield from _secret_values(config, depth=0)
 
 
@@ -132,11 +132,32 @@ def _with_masked_json(text: str, *, depth: int) -> str:
 
 def _secret_values(value: Any, *, depth: int) -> Iterator[str]:
     inside = _parsed(value) if isinstance(value, str) else value
+    if isinstance(value, str) and inside is None:
+        yield from _hidden_parts(value)
     if not isinstance(inside, dict | list) or depth == DEEPEST:
         return
     hidden = _hidden_by_name(inside)
     for key, each in inside.items() if isinstance(inside, dict) else enumerate(inside):
-        yield from _leaves(each) if key in hidden else _secret_values(each, depth=depth + 1)
+        if key in hidden:
+            yield from _leaves(each)
+        yield from _secret_values(each, depth=depth + 1)
+
+
+def _hidden_parts(text: str) -> Iterator[str]:
+    """What is hidden in a text because of its form: of "Bearer …" what follows, of
+    postgres://user:password@host both and the password alone."""
+    shown = _without_secrets(text)
+    first, *others = shown.split(MASK)
+    start = len(first)
+    for number, piece in enumerate(others, start=1):
+        is_last = number == len(others)
+        end = len(text) - len(piece) if is_last else text.find(piece, start + 1)
+        if piece or is_last:
+            if not start < end:
+                return  # it was rewritten
+            part = text[start:end]
+            yield from filter(None, (part, part.partition(":")[2]))
+            start = end + len(piece)
 
 
 def _parsed(text: str) -> Any:

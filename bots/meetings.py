@@ -1,9 +1,11 @@
 """A meeting's address: its platform, and what of it may be shown."""
 
 import re
-from urllib.parse import SplitResult, urlsplit
+from collections.abc import Iterator
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from bots.masking import MASK, masked_line
+from bots.secrets.names import is_secret_name
 from bots.status import Platform
 
 LONGEST_ADDRESS = 2000
@@ -71,6 +73,16 @@ def masked_address(address: str) -> str:
 
 def _without_values(address: str) -> str:
     return masked_line(_SECRET_PART.sub(lambda found: (found[1] or found[2] or "") + MASK, address))
+
+
+def secrets_in_address(address: str) -> Iterator[str]:
+    """The values of its query and fragment that may be passcodes: all but plain words under names
+    of no secret, which sentences use, too."""
+    parts = urlsplit(address)
+    for part in (parts.query, parts.fragment.rpartition("?")[2]):
+        for name, value in parse_qsl(part.replace(";", "&")):
+            if is_secret_name(name) or not value.isalpha():
+                yield value
 
 
 def searched_words(words: str) -> str:

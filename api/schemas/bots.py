@@ -295,10 +295,11 @@ def _storable(given: Any) -> str | None:
     return reason and CANNOT_BE_STORED.sub("", reason[: 4 * LONGEST_REASON]).strip()
 
 
-def shown_reason(reason: str, *, config: Any, token: str) -> str:
-    """Fit to be stored and shown. A bot may quote what it was given: its config and its token."""
+def shown_reason(reason: str, *, bot: Bot | None, token: str) -> str:
+    """Fit to be stored and shown. A bot may quote what it was given."""
     # Hidden before the cut: half a secret may not look like one.
-    known = without_known_secrets(reason, config, token, token.rpartition(".")[2])
+    tokens = (token, token.rpartition(".")[2])
+    known = without_known_secrets(reason, *tokens, bot=bot)
     text = masked_line(known)
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 

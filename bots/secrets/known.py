@@ -1,19 +1,21 @@
-"""Hide the secrets that a bot's configuration is known to contain, wherever they stand."""
+"""Hide the secrets that a bot was given, wherever they stand."""
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 from urllib.parse import quote
 
 from bots.masking import MASK, secret_values
+from bots.meetings import secrets_in_address
+from bots.models import Bot
 
 # A shorter value may be an ordinary word or number.
 SHORTEST_SECRET = 4
 
 
-def without_known_secrets(text: str, config: Any, *others: str | None) -> str:
-    """`others` are secrets that are not in the configuration."""
-    known = set(_written((*others, *secret_values(config))))
+def without_known_secrets(text: str, *others: str | None, bot: Bot | None) -> str:
+    """Hide those of the bot's configuration and of its meeting's address, and `others`."""
+    of_bot = (*secret_values(bot.config), *secrets_in_address(bot.meeting_url)) if bot else ()
+    known = set(_written((*others, *of_bot)))
     for secret in sorted(known, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text

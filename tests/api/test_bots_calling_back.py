@@ -6,6 +6,7 @@ from django.db.models.functions import Now
 from bots.masking import MASK
 from bots.models import Bot, BotEvent
 from bots.status import BotStatus, FailureCause
+from pool import reports
 from pool.lifecycle import confirm_slot_stopped, handle_slot_error
 from slots.models import Slot, SlotTransition
 from tests.api.conftest import Api, Assigned
@@ -243,6 +244,18 @@ def test_a_long_reason_is_cut(assigned, status):
     assert last_reason(assigned) == "x" * 999 + "…"
 
 
+def test_a_bot_that_is_sent_back_without_end_fills_no_history(assigned, monkeypatch):
+    monkeypatch.setattr(reports, "MOST_RETURNS", 3)
+    for _ in range(5):
+        for status in ("IN_CALL", "IN_WAITING_ROOM"):
+            answer = assigned.report(status, "")
+            assert (answer.status_code, answer.json()) == (200, {"shouldLeave": False})
+    assert assigned.bot.events.filter(to_status="IN_WAITING_ROOM").count() == 3
+    assert assigned.status() == "IN_CALL"
+    assigned.report("DONE", "")
+    assert assigned.status() == "DONE"
+
+
 SECRETIVE = (
     "Could not join https://zoom.us/j/555?pwd=S3CRET1 with passcode: S3CRET2 token=S3CRET3 "
     "of postgres://bot:S3CRET4@db"
@@ -280,6 +293,24 @@ def test_the_secrets_of_its_own_config_are_hidden_in_a_reason(slot, caplog, name
         here.api.post(f"bots/{here.bot.pk}/status", {"status": "FAILED", name: reason})
     assert last_reason(here) == kept.replace("M", MASK)
     assert "918273" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("address", "reason", "kept"),
+    [
+        ("https://zoom.us/j/55?pwd=PwIn%20Url&tk=Mixed1", "PwIn Url, Mixed1", "M, M"),
+        (
+            "https://zoom.us/j/55?p=n0t-plain&from=calendar",
+            "n0t-plain from calendar",
+            "M from calendar",
+        ),
+        ("https://zoom.us/j/55#success?pwd=Frag1", "typed Frag1 in 55", "typed M in 55"),
+    ],
+)
+def test_the_passcode_of_its_address_is_hidden_in_a_reason(slot, address, reason, kept):
+    here = Assigned(bot=BotFactory(meeting_url=address, platform="zoom"))
+    here.report("LEAVING", reason)
+    assert last_reason(here) == kept.replace("M", MASK)
 
 
 def test_a_known_secret_at_the_cut_of_a_long_reason_is_hidden(slot):

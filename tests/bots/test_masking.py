@@ -389,6 +389,20 @@ def test_values_hidden_because_of_the_name_beside_them_are_known_secrets():
     assert sorted(secret_values(config)) == ["3333", "one", "two"]
 
 
+@pytest.mark.parametrize(
+    ("config", "secrets"),
+    [
+        ({"db": "postgres://u:dbPass9@h/d"}, {"u:dbPass9", "dbPass9"}),
+        ({"Authorization": "Bearer t0ken-9"}, {"Bearer t0ken-9", "t0ken-9"}),
+        ({"note": "my password is swordfish77, my pin is 4711"}, {"swordfish77", "4711"}),
+        ({"url": "https://h.example/?token=one&x=1&secret=two"}, {"one", "two"}),
+        ({"note": "the password is on the wall", "title": "Retro"}, set()),
+    ],
+)
+def test_what_is_hidden_because_of_its_form_is_a_known_secret(config, secrets):
+    assert set(secret_values(config)) == secrets
+
+
 def test_the_rest_of_an_address_is_shown():
     address = "https://example.com/in?a=b&token=x&language=en"
     assert masked(address) == f"https://example.com/in?a=b&token={MASK}&language=en"

@@ -84,8 +84,7 @@ def _read(slot: Slot) -> dict[str, object]:
         return {"problem": f"{NO_BUDGET} The next try is in {max(wait, 5.0):.0f} s or later."}
     except CoolifyError as error:
         return {"problem": f"Coolify did not give the log: {error}"}
-    bot = slot.assigned_bot
-    found = clean_log(raw, config=bot.config if bot else None)
+    found = clean_log(raw, bot=slot.assigned_bot)
     return {"text": found.text, "is_cut": found.is_cut, "problem": "", "read_at": Now()}
 
 

@@ -182,8 +182,7 @@ def _reason(error: CoolifyError) -> NotKept:
 
 
 def _keep(log: KeptLog, raw: str) -> None:
-    config = Bot.objects.filter(pk=log.bot_id).values_list("config", flat=True).first()
-    found = clean_log(raw, config=config)
+    found = clean_log(raw, bot=Bot.objects.filter(pk=log.bot_id).first())
     kept = {"status": LogStatus.KEPT, "text": found.text, "lines": found.lines}
     if _end(log, **kept, is_cut=found.is_cut):
         logger.info("[Pool] %s: kept %d lines of %s", log, found.lines, _name(log))

@@ -7,11 +7,11 @@ megabytes, its own token.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 
 from bots.masking import masked_line, without_private_keys
+from bots.models import Bot
 from bots.secrets.known import without_known_secrets
 
 LINES = 200
@@ -39,9 +39,9 @@ class CleanLog:
     is_cut: bool  # only its end is left
 
 
-def clean_log(raw: str, *, config: Any = None) -> CleanLog:
-    """The last lines of a log. `config` is that of its bot: its secrets are hidden, too."""
-    whole = without_known_secrets(_ESCAPES.sub("", _end_of(raw)), config, *_our_secrets())
+def clean_log(raw: str, *, bot: Bot | None = None) -> CleanLog:
+    """The last lines of a log. The secrets that its bot was given are hidden, too."""
+    whole = without_known_secrets(_ESCAPES.sub("", _end_of(raw)), *_our_secrets(), bot=bot)
     given = without_private_keys(whole).rstrip().split("\n")
     fit = [_fit(line) for line in given[-LINES:]]
     kept = _newest(fit)

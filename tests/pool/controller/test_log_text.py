@@ -3,6 +3,7 @@
 import pytest
 
 from bots.masking import MASK, secret_values
+from bots.models import Bot
 from pool.controller.logs.text import LARGEST, LARGEST_RAW, LINES, LONGEST_LINE, clean_log
 
 TOKEN = "b12.s3.e4." + "a" * 43
@@ -60,6 +61,11 @@ def test_our_own_secrets_are_hidden_wherever_they_are(settings):
     settings.COOLIFY_API_TOKEN = "9|very/own"
     text = clean_log(f"it is 9|very/own or 9%7Cvery%2Fown, {settings.SECRET_KEY}").text
     assert text == f"it is {MASK} or {MASK}, {MASK}"
+
+
+def test_the_passcode_of_the_meeting_is_hidden():
+    bot = Bot(meeting_url="https://zoom.us/j/55?pwd=PwInUrl1")
+    assert clean_log("typed PwInUrl1", bot=bot).text == f"typed {MASK}"
 
 
 def test_values_under_a_secret_name_are_found_at_any_depth():
