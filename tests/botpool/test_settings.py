@@ -281,7 +281,7 @@ def test_production_settings_pass_djangos_deployment_check():
 
 
 @pytest.mark.parametrize("name", ["secret_key", "coolify_webhook_secret"])
-@pytest.mark.parametrize("content", ["", "\n", "abc", "x" * 31])
+@pytest.mark.parametrize("content", ["", "\n", "abc", "x" * 31, "9qzLw2" * 5])
 def test_an_empty_or_short_secret_file_is_refused_with_one_line(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     line = refused(BOTPOOL_DATA_DIR=str(tmp_path))

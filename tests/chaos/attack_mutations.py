@@ -21,16 +21,70 @@ AGAINST_ATTACKS = (
     one(
         "secrets of a bot's own configuration are hidden in its reasons",
         "api/schemas/bots.py",
-        "without_known_secrets(reason, config, token, ",
-        "without_known_secrets(reason, None, token, ",
+        "*tokens, bot=bot)",
+        "*tokens, bot=None)",
         f"{_CALLING}::test_the_secrets_of_its_own_config_are_hidden_in_a_reason",
     ),
     one(
         "a bot's token is hidden in its reasons",
         "api/schemas/bots.py",
-        ', token, token.rpartition(".")[2])',
-        ")",
+        'tokens = (token, token.rpartition(".")[2])',
+        "tokens: tuple[str, ...] = ()",
         f"{_CALLING}::test_the_token_of_a_bot_is_hidden_in_its_reason",
+    ),
+    one(
+        "the passcode of its meeting is hidden in a bot's reasons",
+        "bots/secrets/known.py",
+        ", *secrets_in_address(bot.meeting_url))",
+        ")",
+        f"{_CALLING}::test_the_passcode_of_its_address_is_hidden_in_a_reason",
+    ),
+    one(
+        "what is hidden because of its form is a known secret",
+        "bots/masking.py",
+        "        yield from _hidden_parts(value)\n",
+        "        pass\n",
+        f"{_MASKING}::test_what_is_hidden_because_of_its_form_is_a_known_secret",
+    ),
+    one(
+        "a bot in a loop fills no history",
+        "pool/reports.py",
+        "returns.count() >= MOST_RETURNS",
+        "False",
+        f"{_CALLING}::test_a_bot_that_is_sent_back_without_end_fills_no_history",
+    ),
+    one(
+        "large numbers are counted before they are written out",
+        "api/schemas/bodies.py",
+        "if self._digits_left < 0:",
+        "if False:",
+        "tests/api/test_asking_for_bots.py::"
+        "test_numbers_that_would_fill_the_memory_are_refused_before_they_are_written_out",
+    ),
+    one(
+        "a transaction that the server ended can be repeated",
+        "core/sql.py",
+        "    IDLE_TRANSACTION_ENDED,\n    TRANSACTION_ENDED,\n",
+        "",
+        "tests/core/test_frozen_transactions.py::"
+        "test_a_transaction_that_the_server_has_ended_is_no_fault_of_ours",
+        "tests/core/test_frozen_transactions.py::test_a_ticker_that_was_frozen_in_a_pass_goes_on",
+    ),
+    one(
+        "endpoints of one client leave calls to others",
+        "api/webhooks/deliveries.py",
+        ", PER_CLIENT - of_client[client])",
+        ")",
+        "tests/api/test_webhook_isolation.py::"
+        "test_endpoints_of_one_client_leave_half_of_the_calls_to_others",
+    ),
+    one(
+        "one receiver is one endpoint",
+        "api/webhooks/endpoints.py",
+        "host = receiver_of(url)",
+        'host = "/".join(url.split("/")[:3]).lower()',
+        "tests/api/test_webhook_isolation.py::"
+        "test_one_receiver_is_one_endpoint_however_it_is_spelled",
     ),
     one(
         "a list of secrets inside a text is hidden as a whole",
@@ -77,8 +131,8 @@ AGAINST_ATTACKS = (
     one(
         "a bot's last report is not refused for what it nests",
         "api/schemas/bodies.py",
-        "_parse(_without_depths(text), **_LENIENT)",
-        "_parse(text, **_LENIENT)",
+        "_parse(_without_depths(text), **_lenient())",
+        "_parse(text, **_lenient())",
         f"{_CALLING}::test_a_last_report_is_not_refused_for_a_detail",
     ),
     one(

@@ -233,7 +233,7 @@ MORE = (
     one(
         "an endpoint has few calls in flight",
         "api/webhooks/deliveries.py",
-        "places = min(room, PER_ENDPOINT - busy[endpoint.pk])",
+        "places = min(room, PER_ENDPOINT - busy[endpoint.pk], PER_CLIENT - of_client[client])",
         "places = room",
         f"{_ISOLATION}::test_600_events_to_a_dead_host_do_not_delay_another_client",
     ),
@@ -315,8 +315,8 @@ MORE = (
     one(
         "a database that cannot be written to is no error of ours",
         "core/sql.py",
-        " and sqlstate(error) in (READ_ONLY, INSUFFICIENT_PRIVILEGE)\n",
-        " and sqlstate(error) == DISK_FULL\n",
+        "    READ_ONLY,\n    INSUFFICIENT_PRIVILEGE,\n",
+        "",
         f"{_READ_ONLY}::test_the_api_answers_that_it_is_unavailable",
         f"{_READ_ONLY}::test_pages_answer_that_they_are_unavailable",
     ),
@@ -337,6 +337,14 @@ MORE = (
         ' or record.name.startswith("django.security."):\n',
         ":\n",
         "tests/core/test_logs.py::test_a_refusal_has_no_traceback",
+    ),
+    one(
+        "a slot's own steps believe an operator",
+        "pool/controller/belief/answers.py",
+        "    if _operator_says_that_it_is_gone(uuid):\n",
+        "    if False:\n",
+        "tests/pool/controller/test_belief.py::"
+        "test_a_slot_that_stops_believes_an_operator_without_a_repair",
     ),
     one(
         "a short secret stops the start",
@@ -447,8 +455,8 @@ MORE = (
     one(
         "a webhook's result that cannot be stored costs no other",
         "api/webhooks/deliveries.py",
-        "    except Exception:\n",
-        "    except ZeroDivisionError:\n",
+        "    except Exception as error:\n",
+        "    except ZeroDivisionError as error:\n",
         "tests/api/test_webhooks.py::test_a_result_that_cannot_be_stored_costs_no_other",
     ),
     one(
