@@ -1,8 +1,8 @@
 """A network link that can be broken: a TCP proxy to one of several addresses.
 
 It runs as its own process, and signals break it. SIGSTOP freezes it: packets vanish silently.
-SIGKILL resets every connection. SIGUSR1 makes it slow. After SIGHUP it refuses the workers' own
-requests to the web, and passes those of bots on. SIGUSR2 ends both. With `--patience` it is a load
+SIGKILL resets every connection. BE_SLOW makes it slow. After REFUSE_WORKERS it refuses the workers'
+own requests to the web, and passes those of bots on. BE_GOOD ends both. With `--patience` it is a load
 balancer: a server that does not answer in time is skipped for a while.
 """
 
@@ -13,6 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
+
+# Signals that come while it is frozen are handled in the order of their numbers, the highest first.
+# BE_GOOD has the lowest: a gate that stayed slow would be slow for the rest of the run.
+BE_GOOD, BE_SLOW, REFUSE_WORKERS = signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH
 
 PASSED_OVER_FOR = 2.0
 SLOW_BY = 0.25  # seconds per piece, in each direction
@@ -115,9 +119,9 @@ class Gate:
 
     async def serve(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR1, lambda: setattr(self, "delay", SLOW_BY))
-        loop.add_signal_handler(signal.SIGHUP, lambda: setattr(self, "refuses_workers", True))
-        loop.add_signal_handler(signal.SIGUSR2, self.be_good)
+        loop.add_signal_handler(BE_SLOW, lambda: setattr(self, "delay", SLOW_BY))
+        loop.add_signal_handler(REFUSE_WORKERS, lambda: setattr(self, "refuses_workers", True))
+        loop.add_signal_handler(BE_GOOD, self.be_good)
         server = await loop.create_server(lambda: End(self, ready=self._accepted), host, port)
         async with server:
             await server.serve_forever()

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from signal import SIGHUP, SIGKILL, SIGUSR1, SIGUSR2
+from signal import SIGKILL
 from typing import Any
 
 from tests.chaos import scale
 from tests.chaos.fleet import Fleet
+from tests.chaos.gate import BE_GOOD, BE_SLOW, REFUSE_WORKERS
 from tests.chaos.members import Member, send
 
 
@@ -64,7 +65,7 @@ class Havoc:
         for member in self.fleet.keeper.members:
             member.thaw(for_good=True)
         for gate in self.fleet.members("gate to"):
-            send(SIGUSR2, gate.family()[:1])
+            send(BE_GOOD, gate.family()[:1])
         for receiver in self.fleet.receivers.values():
             receiver.hangs.clear()
 
@@ -157,27 +158,27 @@ class Havoc:
         gate = self._victim("gate to postgres", blow)
         number = gate.name.split()[-1]
         node = [member for member in self.fleet.members("") if member.name.split()[-1] == number]
-        send(SIGUSR1, gate.family()[:1])
+        send(BE_SLOW, gate.family()[:1])
         time.sleep(0.5 + blow.luck)
         for member in node:
             member.freeze()
-        send(SIGUSR2, gate.family()[:1])
+        send(BE_GOOD, gate.family()[:1])
         time.sleep(scale.LONGER_THAN_EVERY_LEASE)
         for member in node:
             member.thaw()
 
     def slow_postgres(self, blow: Blow) -> None:
         gate = self._victim("gate to postgres", blow)
-        send(SIGUSR1, gate.family()[:1])
+        send(BE_SLOW, gate.family()[:1])
         time.sleep(blow.seconds)
-        send(SIGUSR2, gate.family()[:1])
+        send(BE_GOOD, gate.family()[:1])
 
     def refuse_workers(self, blow: Blow) -> None:
         """Workers cannot reach the public address, and bots can: hairpin NAT, a private CA."""
         gate = self._victim("gate to web", blow)
-        send(SIGHUP, gate.family()[:1])
+        send(REFUSE_WORKERS, gate.family()[:1])
         time.sleep(4 * blow.seconds)
-        send(SIGUSR2, gate.family()[:1])
+        send(BE_GOOD, gate.family()[:1])
 
     def _victim(self, word: str, blow: Blow) -> Member:
         return pick(self.fleet.members(word), blow)
