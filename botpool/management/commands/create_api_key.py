@@ -1,6 +1,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from api.keys import NameIsTaken, create_api_key, hash_of
 from api.webhooks.signatures import secret_of
@@ -22,7 +23,9 @@ class Command(BaseCommand):
             "--webhook-url", default="", help="where to send every status change of its bots"
         )
 
+    @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:
+        """Show the key before its commit: one that nobody has seen must not be in use."""
         try:
             key = create_api_key(
                 name=options["name"],
@@ -38,3 +41,4 @@ class Command(BaseCommand):
         self.stdout.write(key)
         for endpoint in WebhookEndpoint.objects.filter(api_key__key_hash=hash_of(key)):
             self.stderr.write(f"The secret of its webhooks, also shown once: {secret_of(endpoint)}")
+        self.stdout.flush()
