@@ -3,9 +3,11 @@
 import re
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 import dj_database_url
+from psycopg.pq import Conninfo
 
 from botpool.runtime.postgres import server as postgres
 from botpool.runtime.secret_files import is_one_word, read_object, read_or_make
@@ -72,7 +74,7 @@ def _database_from_url(url: str) -> dict:
     allowed = (
         "postgres://user:password@host:port/name (SQLite and others are not supported), with "
         "special characters in the password percent-encoded: / as %2F, # as %23, ? as %3F, "
-        "@ as %40"
+        "@ as %40; after ? only what libpq knows, such as sslmode=require"
     )
     wrong = env.WrongValue("DATABASE_URL", allowed, secret=True)
     if not url.startswith(("postgres://", "postgresql://")):
@@ -83,9 +85,23 @@ def _database_from_url(url: str) -> dict:
         rest = parts.path + parts.fragment
         if "@" in rest or ("@" in parts.query and "@" not in parts.netloc):
             raise wrong
-        return dict(dj_database_url.parse(url))
+        found: dict[str, Any] = dict(dj_database_url.parse(url))
     except ValueError:
         raise wrong from None
+    options = found.get("OPTIONS", {})
+    numbers = (str(options.get(name, 0)) for name in _TIMEOUTS)
+    if (
+        not found["NAME"]
+        or not options.keys() <= _known_options()
+        or not all(number.isdecimal() for number in numbers)
+    ):
+        raise wrong
+    return found
+
+
+def _known_options() -> set[str]:
+    """What may follow the name, as in ?sslmode=require."""
+    return {option.keyword.decode() for option in Conninfo.get_defaults()} | {"assume_role"}
 
 
 # Give up on a server that accepts a connection but never answers, or that is cut off. Seconds,

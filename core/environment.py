@@ -197,10 +197,16 @@ def is_network(word: str) -> bool:
 
 def data_dir() -> Path:
     try:
-        return Path(text("BOTPOOL_DATA_DIR") or BASE_DIR / ".botpool").expanduser().resolve()
+        path = Path(text("BOTPOOL_DATA_DIR") or BASE_DIR / ".botpool").expanduser().resolve()
+        if str(path).isprintable():  # UTF-8 without control characters
+            return path
     except (OSError, RuntimeError):  # an unknown user, links in a circle
-        allowed = "the path of a directory, without links in a circle and ~ of unknown users"
-        raise WrongValue("BOTPOOL_DATA_DIR", allowed) from None
+        pass
+    allowed = (
+        "the path of a directory in printable characters, without links in a circle and ~ of "
+        "unknown users"
+    )
+    raise WrongValue("BOTPOOL_DATA_DIR", allowed)
 
 
 def refuse_others(prefix: str, names: Sequence[str]) -> None:

@@ -17,8 +17,8 @@ def check_port(*, host: str, port: int) -> None:
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, UnicodeError) as error:  # the latter: a name that DNS cannot have
+        reason = getattr(error, "strerror", None) or str(error)
         raise PortNotFree(f"Cannot listen on {in_url(host)}:{port}: {reason}") from error
 
 

@@ -1,10 +1,12 @@
 import os
+import re
 import signal
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -37,7 +39,9 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1", help="address of the web server")
+        parser.add_argument(
+            "--host", type=_host, default="127.0.0.1", help="address of the web server"
+        )
         parser.add_argument(
             "--port", type=_port, default=8000, help="port of the web server (default: 8000)"
         )
@@ -61,7 +65,9 @@ class Command(BaseCommand):
                 "(https://…/api/v1), or omit the option"
             )
         # Until the supervisor takes over, SIGTERM works like Ctrl-C.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        self.interruption = _Interruption()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.interruption)
         try:
             with ExitStack() as stack:
                 lock = stack.enter_context(_data_dir_locked())
@@ -90,6 +96,7 @@ class Command(BaseCommand):
         processes = _processes(options, simulator=simulator, watchdog=watchdog)
         supervisor = Supervisor(processes, keep_open=lock)
         supervisor.housekeeping = _Housekeeping(supervisor, server=server, options=options)
+        self.interruption.check()
         supervisor.run()
 
     def _prepare_database(self) -> None:
@@ -111,6 +118,22 @@ class Command(BaseCommand):
         if not wanted:
             return None
         return SimulatedCoolify(speed=options["speed"], servers=options["servers"])
+
+
+class _Interruption:
+    """The handler of signals during the start. Python ignores an exception that is raised in a
+    finalizer, so it also remembers that a signal came."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        if self.came:
+            raise KeyboardInterrupt
 
 
 class _Housekeeping:
@@ -151,8 +174,11 @@ class _Housekeeping:
 @contextmanager
 def _data_dir_locked() -> Iterator[int]:
     """Lock the data directory. The reaper of a killed `up` releases it when all has ended."""
-    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
-    lock = open_lock(settings.DATA_DIR / LOCK)
+    try:
+        settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+        lock = open_lock(settings.DATA_DIR / LOCK)
+    except OSError as error:
+        raise CommandError(f"Cannot use {error.filename}: {error.strerror}") from error
     try:
         if not wait_for(lambda: try_lock(lock), timeout=PATIENCE_WITH_LAST_START):
             raise CommandError(f"Botpool already runs in {settings.DATA_DIR} (BOTPOOL_DATA_DIR)")
@@ -203,6 +229,12 @@ def _manage(*command: str) -> list[str]:
 
 def _address(host: str, port: int) -> str:
     return f"http://{in_url(reachable(host))}:{port}"
+
+
+def _host(text: str) -> str:
+    if not re.fullmatch(r"[\w.:%-]{0,253}", text):
+        raise ArgumentTypeError(f"{text!r} is not a host name or an IP address")
+    return text
 
 
 def _port(text: str) -> int:

@@ -18,7 +18,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,7 +37,9 @@ WATCHDOG = "botpool.runtime.postgres.watchdog"
 SUPERUSER_ACCOUNT = "nobody"  # PostgreSQL refuses to run as root
 PORT = "5432"  # names the socket only: the server listens on no TCP port
 LONGEST_SOCKET_PATH = 100  # the kernels' limits are 108 (Linux) and 104 (macOS)
+LOCKS = ("users.lock", "start.lock", "server.lock", "watchdog.lock")
 START_TIMEOUT = 120.0
+QUIET_WAIT = 3.0
 FAST_STOP_TIMEOUT = 15.0
 IMMEDIATE_STOP_TIMEOUT = 10.0
 LARGEST_LOG = 10_000_000  # bytes; the previous log is kept
@@ -85,9 +87,10 @@ def running(data_dir: Path, *, throw_away: bool = False) -> Iterator["Server"]:
     users = open_lock(server.home / "users.lock")
     try:
         share(users)
-        server.start_watchdog()  # first, in case we are killed during the start
-        with locked(server.home / "start.lock"):
-            server.start(throw_away=throw_away)
+        with _file_faults_in_one_line():
+            server.start_watchdog()  # first, in case we are killed during the start
+            with locked(server.home / "start.lock"):
+                server.start(throw_away=throw_away)
         yield server
     finally:
         if os.getpid() == process:  # a forked child leaving the block is not a user
@@ -95,6 +98,15 @@ def running(data_dir: Path, *, throw_away: bool = False) -> Iterator["Server"]:
                 if try_lock(users):
                     server.stop()
         os.close(users)
+
+
+@contextmanager
+def _file_faults_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or "the data directory"
+        raise PostgresError(f"Cannot use {place}: {error.strerror}") from error
 
 
 class Server:
@@ -122,14 +134,13 @@ class Server:
         return pwd.getpwuid(owner) if owner else pwd.getpwnam(SUPERUSER_ACCOUNT)
 
     def make_directories(self) -> None:
-        try:
+        with _file_faults_in_one_line():
             self.data_dir.mkdir(parents=True, exist_ok=True)
             if not self.home.exists():
                 self.home.mkdir(mode=0o711, exist_ok=True)
                 self.home.chmod(0o711)  # despite the umask: another account may need to enter
-            os.close(open_lock(self.home / "users.lock"))
-        except OSError as error:
-            raise PostgresError(f"Cannot use {error.filename}: {error.strerror}") from error
+            for name in LOCKS:
+                os.close(open_lock(self.home / name))
 
     def start(self, *, throw_away: bool) -> None:
         if self.accepts_connections():
@@ -182,10 +193,11 @@ class Server:
     def _launch_when_alone(self) -> None:
         lock = open_lock(self.home / "server.lock")
         try:
-            if not wait_for(
-                lambda: try_lock(lock) or self.accepts_connections(), timeout=START_TIMEOUT
-            ):
-                raise PostgresError(f"An old PostgreSQL process still uses {self.cluster}")
+            if not self._wait_for_the_last_one(lambda: try_lock(lock)):
+                raise PostgresError(
+                    f"A PostgreSQL process uses {self.cluster} and does not answer: end it and try "
+                    "again"
+                )
             if try_lock(lock):
                 self._remove_stale_pid_files()
                 self._keep_log_small()
@@ -194,6 +206,20 @@ class Server:
                 self._run("pg_ctl", "start", "-W", "-D", self.cluster, *log, pass_fds=(lock,))
         finally:
             os.close(lock)
+
+    def _wait_for_the_last_one(self, has_ended: Callable[[], bool]) -> bool:
+        """Wait for the server that still runs to end or to answer; after a while, say so."""
+
+        def happened() -> bool:
+            return has_ended() or self.accepts_connections()
+
+        if wait_for(happened, timeout=QUIET_WAIT):
+            return True
+        sys.stderr.write(
+            f"botpool: waiting up to {START_TIMEOUT:.0f} s for the PostgreSQL in {self.cluster}, "
+            "which runs and does not answer ...\n"
+        )
+        return wait_for(happened, timeout=START_TIMEOUT)
 
     def _remove_stale_pid_files(self) -> None:
         """A zombie or unrelated process with the same id would keep the server from starting."""
@@ -211,8 +237,7 @@ class Server:
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        causes = [line for line in lines[-20:] if "FATAL" in line or "PANIC" in line]
-        return (causes or lines or ["no log"])[-1]
+        return _cause(lines[-20:]) or "no log"
 
     def _initialise(self, *, throw_away: bool) -> None:
         """Create the cluster under another name and rename it: a half-made one is never used."""
@@ -223,11 +248,15 @@ class Server:
         self._own_directory(fresh)
         options = ["--username=botpool", "--auth=trust", "--encoding=UTF8", *LOCALE]
         options += ["--no-sync"] if throw_away else []
-        self._run("initdb", "-D", fresh, *options)
-        single_user = ("--single", "-D", fresh, "template1")
-        self._run("postgres", *single_user, input="CREATE DATABASE botpool\n")
-        with (fresh / "postgresql.conf").open("a") as conf:
-            conf.write("\ninclude = 'botpool.conf'\n")
+        try:
+            self._run("initdb", "-D", fresh, *options)
+            single_user = ("--single", "-D", fresh, "template1")
+            self._run("postgres", *single_user, input="CREATE DATABASE botpool\n")
+            with (fresh / "postgresql.conf").open("a") as conf:
+                conf.write("\ninclude = 'botpool.conf'\n")
+        except (PostgresError, OSError):
+            shutil.rmtree(fresh, ignore_errors=True)  # the disk may be full
+            raise
         fresh.rename(self.cluster)
 
     def _write_parameters(self, *, throw_away: bool) -> None:
@@ -278,8 +307,17 @@ class Server:
         account = self.account if os.geteuid() == 0 else None
         done = _call(command, account=account, input=input, pass_fds=pass_fds)
         if check and done.returncode != 0:
-            words = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-            raise PostgresError(f"{program} failed: {words[-1]}")
+            words = (done.stderr or done.stdout).strip().splitlines()
+            raise PostgresError(f"{program} failed: {_cause(words) or 'no message'}")
+
+
+_CAUSE = re.compile(r"FATAL|PANIC|ERROR|error:|No space left")
+
+
+def _cause(lines: list[str]) -> str:
+    """The line that says why; what follows it is a hint, a context or a tidying up."""
+    causes = [line for line in lines if _CAUSE.search(line)]
+    return (causes or lines or [""])[-1]
 
 
 def _binary(name: str) -> Path:

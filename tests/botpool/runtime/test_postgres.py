@@ -173,6 +173,45 @@ def test_it_ignores_a_stale_pid_file(data_dir):
         unrelated.kill()
 
 
+def test_it_says_so_when_it_waits_for_a_server_that_does_not_answer(data_dir, capfd, monkeypatch):
+    with postgres.running(data_dir, throw_away=True) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(postgres, "QUIET_WAIT", 0.1)
+            patched.setattr(postgres, "START_TIMEOUT", 0.1)
+            patched.setattr(Server, "accepts_connections", lambda server: False)
+            with pytest.raises(PostgresError, match=r"uses .* and does not answer"):
+                server.start(throw_away=True)
+        assert server.accepts_connections()
+    assert "waiting up to 0 s for the PostgreSQL in" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", postgres.LOCKS)
+def test_a_file_in_its_way_is_reported_in_one_line(new_dir, name):
+    (new_dir / "postgres" / name).mkdir(parents=True)
+    with (
+        pytest.raises(PostgresError, match=rf"Cannot use .*{name}: Is a directory"),
+        postgres.running(new_dir, throw_away=True),
+    ):
+        pass
+
+
+def test_a_full_disk_at_the_first_start_is_named_and_left_clean(new_dir):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for a small file system")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(new_dir)]).returncode:
+        pytest.skip("needs the right to mount, for a small file system")
+    try:
+        with (
+            pytest.raises(PostgresError, match="No space left on device"),
+            postgres.running(new_dir, throw_away=True),
+        ):
+            pass
+        assert not list((new_dir / "postgres").glob("new-*"))
+        assert wait_until_nothing_is_left(new_dir) == []
+    finally:
+        subprocess.run(["umount", "--lazy", str(new_dir)], check=True)
+
+
 def test_it_discards_an_interrupted_first_start(new_dir):
     half = new_dir / "postgres" / "new-half"
     half.mkdir(parents=True)

@@ -1,10 +1,13 @@
 import json
+import os
 import random
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from django.core.management import call_command
 
+from botpool.management.commands import up as up_command
 from botpool.runtime.ports import PortNotFree, check_port
 from botpool.runtime.process import NICENESS
 from tests.processes import (
@@ -244,6 +249,50 @@ def test_an_invalid_port_is_refused(data_dir):
 
     assert program.wait() == 2
     assert program.output.endswith("'99999' is not a whole number from 1 to 65535")
+
+
+@pytest.mark.parametrize("host", ["a\nb", "a b", "h" * 300])
+def test_an_invalid_host_is_refused(data_dir, host):
+    program = Program("up", "--host", host, env=environment(data_dir))
+
+    assert program.wait() == 2
+    assert program.lines[-1].endswith("is not a host name or an IP address")
+
+
+def test_a_host_that_cannot_be_a_name_is_reported_in_one_line():
+    with pytest.raises(PortNotFree, match=r"Cannot listen on a\.\.b:8000: "):
+        check_port(host="a..b", port=8000)
+
+
+def test_a_lock_that_cannot_be_opened_is_reported_in_one_line(data_dir):
+    (data_dir / "up.lock").mkdir()
+    program = Program("up", env=environment(data_dir))
+
+    assert program.wait() == 1
+    assert program.lines == [f"CommandError: Cannot use {data_dir / 'up.lock'}: Is a directory"]
+
+
+def test_a_signal_that_python_swallows_still_ends_the_start(data_dir, monkeypatch):
+    """It comes while a finalizer runs, where exceptions are ignored."""
+
+    class Resource:
+        pass
+
+    def prepare(self):
+        weakref.finalize(resource := Resource(), os.kill, os.getpid(), signal.SIGTERM)
+        del resource
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    monkeypatch.setattr(up_command.Command, "_prepare_database", prepare)
+    monkeypatch.setattr(up_command.Supervisor, "run", lambda supervisor: pytest.fail("It started"))
+    monkeypatch.setattr("sys.unraisablehook", lambda *ignored: None)
+    try:
+        with pytest.raises(SystemExit) as end:
+            call_command("up", "--port", "18999")
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert end.value.code == 130
 
 
 def test_without_a_simulator_it_requires_coolifys_address(data_dir):
