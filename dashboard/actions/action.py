@@ -220,9 +220,11 @@ def _extra(order: Order) -> str:
 def _targets(request: HttpRequest) -> list[tuple[str, str]]:
     try:
         given = json.loads(request.POST.get("targets", ""))
-        targets = [(str(key), str(seen)) for key, seen in given][:MOST_TARGETS]
+        targets = [(str(key), str(seen)) for key, seen in given]
     except (ValueError, TypeError, RecursionError):
         raise BadRequest("The list of targets cannot be read") from None
+    if len(targets) > MOST_TARGETS:
+        raise BadRequest(f"At most {MOST_TARGETS} targets at once")
     if any(CANNOT_BE_STORED.search(key + seen) for key, seen in targets):
         raise BadRequest("The list of targets cannot be stored")
     return targets

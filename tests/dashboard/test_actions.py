@@ -17,6 +17,7 @@ from coolify.budget.report import budget_report
 from coolify.models import Budget, Refusal
 from core.clock import database_now
 from core.leases import acquire_lease
+from dashboard.actions.action import MOST_TARGETS
 from dashboard.actions.registry import ACTIONS
 from dashboard.models import OperatorAction
 from pool.capacity import current_pause
@@ -494,6 +495,13 @@ def test_malformed_targets_are_refused(operator, targets):
     form = {"targets": targets, "reason": "Why not"}
     answer = operator.post("/actions/force-release/", form)
     assert answer.status_code == 400 or not OperatorAction.objects.exists()
+
+
+def test_more_targets_than_a_page_offers_are_refused(operator):
+    targets = json.dumps([["pool-zoom-001", "1"]] * (MOST_TARGETS + 1))
+    answer = operator.post("/actions/force-release/", {"targets": targets, "reason": "Stuck"})
+    assert answer.status_code == 400
+    assert not OperatorAction.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["cancel-bot", "force-release", "pause", "cordon-server"])
