@@ -8,12 +8,13 @@ from contextlib import contextmanager, nullcontext
 
 from django.conf import settings
 from django.core.management import execute_from_command_line
-from django.db import OperationalError, ProgrammingError
+from django.db import Error
 from psycopg.errors import UndefinedColumn, UndefinedFunction, UndefinedTable
 
 from botpool.runtime.postgres import server as postgres
 from botpool.runtime.shared_environment import adopt_environment
 from core import environment as env
+from core.sql import is_unavailable
 
 # Commands that need no database, or start it themselves.
 WITHOUT_DATABASE = {
@@ -78,18 +79,10 @@ def _faults_in_one_line() -> Iterator[None]:
         yield
     except postgres.PostgresError as error:
         raise SystemExit(f"botpool: {error}") from None
-    except OperationalError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise SystemExit(
-            f"botpool: PostgreSQL: {reason} (run manage.py doctor for advice)"
-        ) from None
-    except ProgrammingError as error:
-        if not isinstance(error.__cause__, UndefinedColumn | UndefinedFunction | UndefinedTable):
+    except Error as error:
+        if (line := _fault_of_database(error)) is None:
             raise
-        reason = str(error).splitlines()[0]
-        raise SystemExit(
-            f"botpool: the database is missing tables ({reason}): run manage.py migrate"
-        ) from None
+        raise SystemExit(f"botpool: {line}") from None
     except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         _discard_output()
         raise SystemExit(1) from None
@@ -98,6 +91,15 @@ def _faults_in_one_line() -> Iterator[None]:
             raise
         _discard_output()
         raise SystemExit(f"botpool: {error.strerror}") from None
+
+
+def _fault_of_database(error: Error) -> str | None:
+    reason = str(error).strip().partition("\n")[0]
+    if is_unavailable(error):
+        return f"PostgreSQL: {reason} (run manage.py doctor for advice)"
+    if isinstance(error.__cause__, UndefinedColumn | UndefinedFunction | UndefinedTable):
+        return f"the database is missing tables ({reason}): run manage.py migrate"
+    return None
 
 
 def _discard_output() -> None:

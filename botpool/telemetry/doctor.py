@@ -58,6 +58,8 @@ def examine(coolify: Coolify) -> Iterator[Diagnosis]:
     if database.healthy:
         yield (database := _migrations())
     if database.healthy:
+        yield (database := _writes())
+    if database.healthy:
         yield from _processes()
         yield _hearing()
         yield _notifications()
@@ -99,6 +101,12 @@ def _database() -> Diagnosis:
 def _migrations() -> Diagnosis:
     waiting = reasons_not_to_serve().get("migrations", "")
     return Diagnosis("migrations", not waiting, waiting or "all applied", "Run manage.py migrate.")
+
+
+def _writes() -> Diagnosis:
+    why = reasons_not_to_serve().get("database", "")
+    advice = "Until then, no bot can be requested, and none starts or stops. Nothing is lost."
+    return Diagnosis("database writes", not why, why or "possible", advice)
 
 
 def _processes() -> Iterator[Diagnosis]:

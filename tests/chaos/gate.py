@@ -2,8 +2,8 @@
 
 It runs as its own process, and signals break it. SIGSTOP freezes it: packets vanish silently.
 SIGKILL resets every connection. BE_SLOW makes it slow. After REFUSE_WORKERS it refuses the workers'
-own requests to the web, and passes those of bots on. BE_GOOD ends both. With `--patience` it is a load
-balancer: a server that does not answer in time is skipped for a while.
+own requests to the web, and passes those of bots on. BE_GOOD ends both. With `--patience` it is a
+load balancer: a server that does not answer in time is skipped for a while.
 """
 
 import argparse

@@ -7,8 +7,10 @@ import sys
 from urllib.parse import quote
 
 import pytest
+from django.db import connection
 
 from botpool.runtime.postgres import server as postgres
+from bots.models import ApiKey
 from tests.processes import PATIENCE, ROOT, Program, environment
 
 AWAY = "postgres://u:p@127.0.0.1:1/x"
@@ -47,6 +49,43 @@ def test_an_unreachable_database_is_reported_with_postgresqls_reason(words, data
     code, [line] = run(*words, data_dir=data_dir, DATABASE_URL=AWAY)
     assert code == 1
     assert line.startswith("botpool: PostgreSQL: connection failed")
+
+
+@pytest.fixture
+def read_only(data_dir, transactional_db):
+    """The address of the test's database, on which nothing can be written."""
+    server = postgres.connection_settings(data_dir)
+    place = f"{server['USER']}@{quote(server['HOST'], safe='')}:{server['PORT']}"
+    option = quote("-c default_transaction_read_only=on")
+    return f"postgres://{place}/{connection.settings_dict['NAME']}?options={option}"
+
+
+@pytest.mark.parametrize("words", [["create_api_key", "ada"], ["reconcile"], ["cleanup_slots"]])
+def test_a_read_only_database_is_reported_in_one_line(words, data_dir, read_only):
+    code, lines = run(*words, data_dir=data_dir, DATABASE_URL=read_only)
+    assert code == 1
+    assert lines[-1].startswith("botpool: PostgreSQL: cannot execute ")
+    assert "Traceback" not in "".join(lines)
+
+
+def test_the_doctor_names_a_read_only_database(data_dir, read_only):
+    code, lines = run("doctor", data_dir=data_dir, DATABASE_URL=read_only)
+    assert code == 1
+    assert any(line.startswith("FAULT  database writes: PostgreSQL is read-only") for line in lines)
+    assert lines[-1].endswith("found.")
+
+
+def test_a_key_that_could_not_be_shown_is_not_kept(data_dir, transactional_db):
+    server = postgres.connection_settings(data_dir)
+    place = f"{server['USER']}@{quote(server['HOST'], safe='')}:{server['PORT']}"
+    url = f"postgres://{place}/{connection.settings_dict['NAME']}"
+    with open("/dev/full", "w") as full:
+        code, text = run_quietly(
+            "create_api_key", "ada", data_dir=data_dir, stdout=full, env={"DATABASE_URL": url}
+        )
+    assert code == 1
+    assert text.endswith("botpool: No space left on device\n")
+    assert not ApiKey.objects.exists()
 
 
 @pytest.mark.parametrize(
