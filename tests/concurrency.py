@@ -28,6 +28,13 @@ def at_once(jobs: Iterable[Callable[[], Any]]) -> list[Any]:
         return list(pool.map(run, jobs))
 
 
+def all_at_once(jobs: Iterable[Callable[[], Any]]) -> None:
+    """The same for jobs that must succeed, and whose results do not matter."""
+    for result in at_once(jobs):
+        if isinstance(result, Exception):
+            raise result
+
+
 def then_meet(function: Callable[..., Any], *, patience: float = 1.5) -> Callable[..., Any]:
     """The function, after which two callers wait for each other: each goes on with what it found
     before the other one acted. If a lock keeps the second one out, the first goes on alone."""

@@ -19,7 +19,7 @@ from queues.models import QueueEntry
 from slots.models import Slot
 from slots.moves import SlotMove, move_slot
 from slots.status import SlotStatus
-from tests.concurrency import at_once
+from tests.concurrency import all_at_once, at_once
 from tests.factories import SlotFactory
 from tests.invariants import broken_rules
 from tests.queued import ask, leave, line, pool_of, served_in_order, status_of, statuses
@@ -47,7 +47,7 @@ def two_drains_of_one_slot(monkeypatch):
         other_is_done.set()
 
     monkeypatch.setattr(drain_module, "assign_bot_to_slot", held_up)
-    at_once([lambda: drain(MEET), second])
+    all_at_once([lambda: drain(MEET), second])
 
 
 def test_two_drains_at_once_give_the_only_slot_to_the_first_in_line(settings, monkeypatch):
@@ -84,12 +84,14 @@ def drain_while_another_transaction_has_locked(bot, *, until_it_waits):
         drain(MEET)
         drained.set()
 
-    at_once([other, serve])
+    all_at_once([other, serve])
 
 
 def _somebody_waits_for_a_row():
     [(waiting,)] = fetch_all(
-        "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype IN ('tuple', 'transactionid')"
+        "SELECT count(*) FROM pg_locks"
+        " WHERE NOT granted AND locktype IN ('tuple', 'transactionid')",
+        {},
     )
     return waiting > 0
 
@@ -136,7 +138,7 @@ def test_a_slot_that_comes_free_behind_a_drains_back_is_not_missed(settings, mon
         threading.Timer(0.3, slot_is_free.set).start()
         leave(holder)
 
-    at_once([lambda: drain_module._serve_some(MEET), free_the_slot])
+    all_at_once([lambda: drain_module._serve_some(MEET), free_the_slot])
     assert status_of(waiter) == "DEPLOYING"
 
 
@@ -184,7 +186,7 @@ def test_many_drains_at_once_serve_each_once_and_in_order(settings):
     waiting = [ask(priority=priority).pk for priority in random.sample(range(1000), 60)]
     in_order = [bot.pk for bot in line()]
     SlotFactory.create_batch(45)
-    at_once([lambda: drain(MEET)] * 8)
+    all_at_once([lambda: drain(MEET)] * 8)
     assert sorted(waiting) == sorted(in_order)
     assert served_in_order() == in_order[:45]
 

@@ -12,7 +12,7 @@ from pool.lifecycle import confirm_slot_stopped, release_bot_from_slot
 from pool.request import BotRequest, request_bot
 from pool.steering import cordon_slot, fit_pools, set_pool_size, uncordon_slot
 from slots.models import Pool, Slot, SlotTransition
-from tests.concurrency import at_once
+from tests.concurrency import all_at_once
 from tests.factories import BotFactory, SlotFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -239,6 +239,6 @@ def test_a_pool_returns_to_the_size_of_the_environment(environment):
 def test_of_many_requests_at_once_none_gets_a_slot_beyond_a_lower_size(environment):
     make_slots(8)
     environment(3)
-    at_once([lambda: ask_for(1)] * 8)
+    all_at_once([lambda: ask_for(1)] * 8)
     assert Bot.objects.filter(status="DEPLOYING").count() == 3
     assert len(beyond()) == 5

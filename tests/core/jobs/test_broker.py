@@ -14,7 +14,7 @@ from django_q.models import OrmQ
 
 from core.jobs.broker import CHANNEL, DatabaseBroker, announce_tasks
 from core.jobs.jobs import ask
-from tests.concurrency import at_once
+from tests.concurrency import all_at_once, at_once
 from tests.notices import listening
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -97,7 +97,7 @@ def test_an_idle_worker_is_woken_when_a_task_is_announced(broker, monkeypatch):
 def test_an_announcement_that_comes_during_a_poll_is_not_missed(broker, monkeypatch):
     monkeypatch.setattr(Conf, "POLL", 100)
     begin = time.monotonic()
-    at_once([announce_tasks])
+    all_at_once([announce_tasks])
     assert broker.dequeue() is None
     assert time.monotonic() - begin < 50
 
@@ -107,7 +107,7 @@ def test_it_listens_again_on_a_new_connection(broker, monkeypatch):
     connection.close()
     begin = time.monotonic()
     assert broker.dequeue() is None
-    at_once([announce_tasks])
+    all_at_once([announce_tasks])
     assert broker.dequeue() is None
     assert time.monotonic() - begin < 50
 

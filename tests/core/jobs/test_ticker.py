@@ -20,7 +20,7 @@ from core.jobs.jobs import WORKER_HEARTBEAT, wake
 from core.jobs.ticker import LEASE, Ticker
 from core.leases import IS_HELD, WAKE_CHANNEL, Lease
 from slots.models import Slot
-from tests.concurrency import at_once
+from tests.concurrency import all_at_once
 from tests.factories import SlotFactory
 from tests.processes import Program, environment, wait_until
 
@@ -185,7 +185,7 @@ def ticker() -> Ticker:
 @pytest.mark.django_db(transaction=True)
 def test_a_wake_ends_the_pause_and_is_asked_for(ticker):
     begin = time.monotonic()
-    at_once([lambda: wake(["slot:7"])])
+    all_at_once([lambda: wake(["slot:7"])])
     ticker._wait_for_notice()
 
     assert time.monotonic() - begin < 50
@@ -194,7 +194,7 @@ def test_a_wake_ends_the_pause_and_is_asked_for(ticker):
 
 @pytest.mark.django_db(transaction=True)
 def test_wakes_that_come_together_are_asked_for_together(ticker):
-    at_once([lambda: wake(["slot:7", "slot:8"]), lambda: wake([WORKER_HEARTBEAT, "slot:8"])])
+    all_at_once([lambda: wake(["slot:7", "slot:8"]), lambda: wake([WORKER_HEARTBEAT, "slot:8"])])
     ticker._wait_for_notice()
 
     assert ticker.woken == {"slot:7", "slot:8", WORKER_HEARTBEAT}
@@ -202,7 +202,7 @@ def test_wakes_that_come_together_are_asked_for_together(ticker):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_wake_that_comes_during_a_pass_is_not_missed(ticker):
-    at_once([lambda: wake(["slot:7"])])
+    all_at_once([lambda: wake(["slot:7"])])
     assert ticker.tick() == set()
     ticker.pause = timedelta(seconds=100)
     ticker._wait_for_notice()
@@ -227,7 +227,7 @@ def _move(slot: Slot) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_wake_for_an_unknown_key_is_ignored(ticker):
-    at_once([lambda: wake(["nonsense", "", "slot:x"])])
+    all_at_once([lambda: wake(["nonsense", "", "slot:x"])])
     ticker._wait_for_notice()
 
     assert ticker.tick() == set()

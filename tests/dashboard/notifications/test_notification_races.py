@@ -8,7 +8,7 @@ from dashboard.notifications import evaluation, sending
 from dashboard.notifications.evaluation import run_notifications
 from dashboard.notifications.records import Message, Notice
 from slots.models import Finding
-from tests.concurrency import at_once
+from tests.concurrency import all_at_once, at_once
 from tests.dashboard.notifications.conftest import make_channel, make_rule
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,5 +54,5 @@ def test_without_the_claim_passes_at_once_send_twice(one_thing, monkeypatch):
         return found
 
     monkeypatch.setattr(sending, "_claim", take_without_a_claim)
-    at_once([sending.send_due] * 2)
+    all_at_once([sending.send_due] * 2)
     assert len(one_thing.got) == 2

@@ -24,7 +24,7 @@ from pool.lifecycle import end_bot, handle_slot_error, mark_slot_running
 from slots.deployment import Deployment, Watch
 from slots.locks import with_status_lock
 from slots.models import Slot, SlotTransition
-from tests.concurrency import at_once
+from tests.concurrency import all_at_once
 from tests.controller import advance_one
 from tests.factories import BotFactory, SlotFactory
 from tests.processes import wait_until
@@ -214,5 +214,5 @@ def test_a_lock_on_its_key_does_not_cost_the_first_in_line_its_turn(settings):
         finally:
             drained.set()
 
-    at_once([refer_to_it, serve])
+    all_at_once([refer_to_it, serve])
     assert statuses(first, second) == ["DEPLOYING", "QUEUED"]
