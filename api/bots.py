@@ -50,7 +50,7 @@ def heartbeat(request: HttpRequest, bot_id: BotId) -> Stay:
 def status(request: HttpRequest, bot_id: BotId, report: StatusReport) -> Stay:
     """`DONE` and `FAILED` release the slot. A status that arrives twice or too late changes
     nothing. The only move backwards is from `IN_CALL` to `IN_WAITING_ROOM`: a host can send the
-    bot back. Unknown fields are ignored."""
+    bot back, which is recorded 100 times at most. Unknown fields are ignored."""
     assignment = assignment_of(request, bot_id=bot_id)
     reached = BotStatus(report.status)
     stays = record_status(assignment, reached, reason=_reason(request, report, assignment))
