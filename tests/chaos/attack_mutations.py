@@ -79,6 +79,50 @@ AGAINST_ATTACKS = (
         "test_endpoints_of_one_client_leave_half_of_the_calls_to_others",
     ),
     one(
+        "a signal that Python swallows ends the start",
+        "botpool/management/commands/up.py",
+        "        self.interruption.check()\n",
+        "",
+        "tests/botpool/runtime/test_up.py::test_a_signal_that_python_swallows_still_ends_the_start",
+    ),
+    one(
+        "a key that could not be shown is not kept",
+        "botpool/management/commands/create_api_key.py",
+        "    @transaction.atomic\n",
+        "",
+        "tests/botpool/runtime/test_command_line.py::test_a_key_that_could_not_be_shown_is_not_kept",
+    ),
+    one(
+        "commands report a read-only database in one line",
+        "botpool/runtime/command_line.py",
+        "    if is_unavailable(error):\n",
+        "    if type(error).__name__ == 'OperationalError':\n",
+        "tests/botpool/runtime/test_command_line.py::"
+        "test_a_read_only_database_is_reported_in_one_line",
+    ),
+    one(
+        "the doctor names a read-only database",
+        "botpool/telemetry/doctor.py",
+        "        yield (database := _writes())\n",
+        "        pass\n",
+        "tests/botpool/runtime/test_command_line.py::test_the_doctor_names_a_read_only_database",
+    ),
+    one(
+        "an action takes no more targets than a page offers",
+        "dashboard/actions/action.py",
+        "    if len(targets) > MOST_TARGETS:\n",
+        "    if False:\n",
+        "tests/dashboard/test_actions.py::test_more_targets_than_a_page_offers_are_refused",
+    ),
+    one(
+        "a frozen gate of the chaos does not stay slow",
+        "tests/chaos/gate.py",
+        "= signal.SIGUSR1, signal.SIGUSR2, ",
+        "= signal.SIGUSR2, signal.SIGUSR1, ",
+        "tests/chaos/test_gate.py::"
+        "test_a_gate_that_is_frozen_while_it_is_mended_is_good_afterwards",
+    ),
+    one(
         "one receiver is one endpoint",
         "api/webhooks/endpoints.py",
         "host = receiver_of(url)",
