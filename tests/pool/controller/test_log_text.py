@@ -4,6 +4,7 @@ import pytest
 
 from bots.masking import MASK, secret_values
 from bots.models import Bot
+from bots.secrets.known import MOST_SECRETS
 from pool.controller.logs.text import LARGEST, LARGEST_RAW, LINES, LONGEST_LINE, clean_log
 
 TOKEN = "b12.s3.e4." + "a" * 43
@@ -66,6 +67,13 @@ def test_our_own_secrets_are_hidden_wherever_they_are(settings):
 def test_the_passcode_of_the_meeting_is_hidden():
     bot = Bot(meeting_url="https://zoom.us/j/55?pwd=PwInUrl1")
     assert clean_log("typed PwInUrl1", bot=bot).text == f"typed {MASK}"
+
+
+def test_thousands_of_secrets_in_a_configuration_are_not_all_looked_for():
+    """64 kB of them would take seconds for each log."""
+    bot = Bot(config={"passwords": [f"secret-{n}-" for n in range(MOST_SECRETS + 1)]})
+    log = f"secret-0- secret-{MOST_SECRETS - 1}- secret-{MOST_SECRETS}-"
+    assert clean_log(log, bot=bot).text == f"{MASK} {MASK} secret-{MOST_SECRETS}-"
 
 
 def test_values_under_a_secret_name_are_found_at_any_depth():
