@@ -15,7 +15,7 @@ from slots.tokens import Assignment
 
 DEEPEST = 20
 MOST_FIELDS = 100  # far more than any call takes; each unknown one costs time and an error
-MOST_DIGITS = 64 * 1024  # of large numbers that are written with an exponent, written out
+MOST_DIGITS = 64 * 1024  # of all large numbers with an exponent, once it is written out
 # PostgreSQL cannot store NUL characters or lone surrogates.
 CANNOT_BE_STORED = re.compile("[\x00\ud800-\udfff]")
 
@@ -71,7 +71,7 @@ class _Numbers:
             return number
         self._digits_left -= int(math.log10(abs(number)))
         if self._digits_left < 0:
-            why = f"Has numbers of more than {MOST_DIGITS} digits in all, written out."
+            why = f"Its numbers have more than {MOST_DIGITS} digits in total."
             raise wrong_fields({"body": [why]})
         return int(Decimal(text))
 

@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:
-        """Show the key before its commit: one that nobody has seen must not be in use."""
+        """Show the key before its commit: a key that was never shown must not be in use."""
         try:
             key = create_api_key(
                 name=options["name"],
