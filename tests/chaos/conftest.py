@@ -1,9 +1,8 @@
-from types import SimpleNamespace
-
 import pytest
 
 from tests.chaos.clients import Clients
 from tests.chaos.evidence import Evidence
+from tests.chaos.havoc import Havoc
 from tests.chaos.made_up import bot, container, event, transition, wish
 
 
@@ -20,7 +19,7 @@ def evidence():
         pulls=[],
         coolify_events=[],
         clients=clients,
-        havoc=SimpleNamespace(deleted=set(), servers_away=[], coolify_away=[], postgres_away=[]),
+        havoc=Havoc(fleet=None),
         fences=[1, 2, 4],
         late=[],
     )

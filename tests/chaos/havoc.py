@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from signal import SIGKILL
 from typing import Any
@@ -34,6 +34,10 @@ class Havoc:
     servers_away: list[tuple[float, float]] = field(default_factory=list)
     coolify_away: list[tuple[float, float]] = field(default_factory=list)
     postgres_away: list[tuple[float, float]] = field(default_factory=list)
+    # When a process was frozen, or dead and not yet back. By its name, such as "worker 1".
+    members_away: dict[str, list[tuple[float, float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     begin: float = 0.0
 
     def strike(self, blows: list[Blow], kinds: Mapping[str, "Kind"]) -> None:
@@ -133,10 +137,16 @@ class Havoc:
     # --- Processes -----------------------------------------------------------------------------
 
     def kill(self, blow: Blow, word: str) -> None:
-        self._victim(word, blow).kill()
+        member = self._victim(word, blow)
+        with self._noting_members(member):
+            member.kill()
+            time.sleep(scale.RESTART)
 
     def kill_leader(self, blow: Blow, word: str) -> None:
-        self._victim(word, blow).kill_leader()
+        member = self._victim(word, blow)
+        with self._noting_members(member):
+            member.kill_leader()
+            time.sleep(scale.RESTART)
 
     def kill_child(self, blow: Blow, word: str) -> None:
         children = self._victim(word, blow).family()[1:]
@@ -145,9 +155,10 @@ class Havoc:
 
     def freeze(self, blow: Blow, word: str, *, seconds: float | None = None) -> None:
         member = self._victim(word, blow)
-        member.freeze()
-        time.sleep(seconds or blow.seconds)
-        member.thaw()
+        with self._noting_members(member):
+            member.freeze()
+            time.sleep(seconds or blow.seconds)
+            member.thaw()
 
     def pause_node(self, blow: Blow) -> None:
         """Pause a whole node, as when its virtual machine is moved.
@@ -160,12 +171,13 @@ class Havoc:
         node = [member for member in self.fleet.members("") if member.name.split()[-1] == number]
         send(BE_SLOW, gate.family()[:1])
         time.sleep(0.5 + blow.luck)
-        for member in node:
-            member.freeze()
-        send(BE_GOOD, gate.family()[:1])
-        time.sleep(scale.LONGER_THAN_EVERY_LEASE)
-        for member in node:
-            member.thaw()
+        with self._noting_members(*node):
+            for member in node:
+                member.freeze()
+            send(BE_GOOD, gate.family()[:1])
+            time.sleep(scale.LONGER_THAN_EVERY_LEASE)
+            for member in node:
+                member.thaw()
 
     def slow_postgres(self, blow: Blow) -> None:
         gate = self._victim("gate to postgres", blow)
@@ -179,6 +191,13 @@ class Havoc:
         send(REFUSE_WORKERS, gate.family()[:1])
         time.sleep(4 * blow.seconds)
         send(BE_GOOD, gate.family()[:1])
+
+    @contextmanager
+    def _noting_members(self, *members: Member) -> Iterator[None]:
+        with ExitStack() as stack:
+            for member in members:
+                stack.enter_context(_noting(self.members_away[member.name]))
+            yield
 
     def _victim(self, word: str, blow: Blow) -> Member:
         return pick(self.fleet.members(word), blow)

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from tests.chaos import scale
 from tests.chaos.evidence import Bot, Delivery, Event, Evidence, ServerChange, Transition
+from tests.chaos.fleet import NODES
+from tests.chaos.havoc import Havoc
 
 IN_SERVICE = ("healthy", "degraded")
 HOLDS_SLOT = ("DEPLOYING", "JOINING_CALL", "IN_WAITING_ROOM", "IN_CALL", "LEAVING")
@@ -19,6 +21,9 @@ BLINK = 1.0
 # A worker that dies in the middle of a delivery delays it by this much (CLAIM in deliveries.py).
 CLAIMED_FOR = 30.0
 WEBHOOK_ATTEMPTS = 12  # the default of the setting
+
+
+Away = tuple[float, float]  # from, until
 
 
 class Span(NamedTuple):
@@ -36,17 +41,20 @@ class Span(NamedTuple):
 def no_state_outlived_its_deadline(evidence: Evidence) -> Iterator[str]:
     """A slot's deadlines begin anew with each long outage: while Coolify or a server is away,
     nothing can be stopped, and evidence has to last without a break. Those of bots need PostgreSQL
-    only."""
+    only. The time in which no worker or no ticker of either node could run does not count."""
     havoc = evidence.havoc
     away = _long([*havoc.coolify_away, *havoc.servers_away, *havoc.postgres_away])
+    nobody = _no_worker_or_no_ticker(havoc)
     for before, after in _moves_of_slots(evidence):
-        took = after.at - _last_end(away, before.at, after.at)
+        begin = _last_end(away, before.at, after.at)
+        took = after.at - begin - _seconds_in(nobody, begin, after.at)
         longest = _longest_in_slot(evidence, before)
         if took > longest + scale.SLACK:
             text = f"{took:.0f} s instead of {longest:.0f} s"
             yield f"{before.slot_name} was {before.to_status} for {text}:\n      {before}"
     for earlier, later in _moves_of_bots(evidence):
-        took = later.at - _last_end(havoc.postgres_away, earlier.at, later.at)
+        begin = _last_end(havoc.postgres_away, earlier.at, later.at)
+        took = later.at - begin - _seconds_in(nobody, begin, later.at)
         deadline = _longest_of_bot(evidence, earlier)
         if deadline is not None and took > deadline + scale.SLACK:
             text = f"{took:.0f} s instead of {deadline:.0f} s"
@@ -68,6 +76,33 @@ def _last_end(spans: list[tuple[float, float]], begin: float, end: float) -> flo
     return max(
         (min(until, end) for since, until in spans if since < end and until > begin), default=begin
     )
+
+
+def _no_worker_or_no_ticker(havoc: Havoc) -> list[Away]:
+    """When all workers or all tickers were dead, frozen or cut off from PostgreSQL."""
+    return [away for role in ("worker", "ticker") for away in _all_away(havoc, role)]
+
+
+def _all_away(havoc: Havoc, role: str) -> list[Away]:
+    away = [
+        [*havoc.members_away[f"{role} {node}"], *havoc.members_away[f"gate to postgres {node}"]]
+        for node in range(1, NODES + 1)
+    ]
+    return [
+        (max(since for since, _ in spans), min(until for _, until in spans))
+        for spans in itertools.product(*away)
+        if max(since for since, _ in spans) < min(until for _, until in spans)
+    ]
+
+
+def _seconds_in(spans: list[Away], begin: float, end: float) -> float:
+    """How many of the seconds from `begin` to `end` are in one of the spans, or in several."""
+    added, done = 0.0, begin
+    for since, until in sorted(spans):
+        since, until = max(since, done), min(until, end)
+        if since < until:
+            added, done = added + until - since, until
+    return added
 
 
 def _moves_of_slots(evidence: Evidence) -> Iterator[tuple[Transition, Transition]]:

@@ -54,6 +54,7 @@ TIMES = {
 
 # How late a deadline may be enforced: both nodes, PostgreSQL or Coolify may be away meanwhile.
 SLACK = 30.0
+RESTART = 5.0  # until a process that was killed works again
 MOMENT = 3.0  # a shorter outage delays nothing by more than SLACK
 LAST_RECOVERY_PAUSE = 32.0  # of four, each four times as long
 LONGEST_SERVER_OUTAGE = 16.0

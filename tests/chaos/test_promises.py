@@ -41,6 +41,36 @@ def test_it_finds_a_bot_that_waited_beyond_its_timeout(evidence):
     assert found(evidence) == ["bot 1 was QUEUED for 40 s instead of 3 s"]
 
 
+@pytest.mark.parametrize(
+    ("away", "seconds"),
+    [
+        # For 7 s nobody works. One node is enough. A node needs PostgreSQL, and its ticker.
+        ({"worker 1": [(5.0, 17.0)], "worker 2": [(10.0, 22.0)]}, 33),
+        ({"worker 1": [(5.0, 17.0)], "worker 2": [(17.0, 29.0)]}, 40),
+        ({"worker 1": [(5.0, 17.0)], "gate to postgres 2": [(10.0, 22.0)]}, 33),
+        ({"ticker 1": [(5.0, 17.0)], "ticker 2": [(10.0, 22.0)]}, 33),
+        ({"worker 1": [(5.0, 17.0)], "ticker 2": [(10.0, 22.0)]}, 40),
+        # Each second counts once, and only those of its wait.
+        ({"worker 1": [(5.0, 17.0)], "worker 2": [(10.0, 14.0), (11.0, 12.0), (13.0, 22.0)]}, 33),
+        ({f"{role} {node}": [(-9.0, 3.0)] for role in ("worker", "ticker") for node in (1, 2)}, 37),
+        ({f"worker {node}": [(36.0, 90.0)] for node in (1, 2)}, 36),
+    ],
+)
+def test_the_time_in_which_no_node_could_work_does_not_count(evidence, away, seconds):
+    evidence.bots[1] = bot(queue_timeout=2.0, ended_at=40.0)
+    evidence.events = [event(0.0, "QUEUED"), event(40.0, "DONE")]
+    evidence.containers = []
+    evidence.havoc.members_away |= away
+    assert found(evidence) == [f"bot 1 was QUEUED for {seconds} s instead of 2 s"]
+
+
+def test_a_slots_deadline_does_not_count_that_time_either(evidence):
+    evidence.transitions[1:] = moves((2.0, "busy", "stopping"), (70.0, "stopping", "idle"))
+    assert len(found(evidence)) == 1
+    evidence.havoc.members_away |= {f"worker {node}": [(10.0, 22.0)] for node in (1, 2)}
+    assert found(evidence) == []
+
+
 def test_it_finds_a_bot_that_was_left_pending(evidence):
     evidence.events[0] = event(-40.0, "PENDING")
     assert found(evidence) == ["bot 1 was PENDING for 41 s instead of 2 s"]
