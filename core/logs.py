@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from django.conf import settings
 
 from core.correlation import current_bot, current_correlation_id
+from core.sql import is_outage
 
 # C0 and C1 control characters, and Unicode's line separators and changes of direction: text from
 # outside must not be able to start a log line of its own, or to show a line in another order.
@@ -77,13 +78,22 @@ def _unlike_an_id(text: str) -> str:
 
 
 class WithoutTraceback(logging.Filter):
-    """Drops the traceback of a refused request: the place in our code explains nothing, and any
-    caller could fill the log with it."""
+    """Drops tracebacks that explain nothing: of a refused request, with which any caller could
+    fill the log; of a database that is away, which every job meets; and the second one of a job
+    that failed, which django-q2 writes into its message. The job has logged the first."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         is_warning = record.name == "django.request" and record.levelno < logging.ERROR
+        error = record.exc_info[1] if record.exc_info else None
         if is_warning or record.name.startswith("django.security."):
             record.exc_info = None
+        elif is_outage(error):
+            message, reason = record.getMessage(), str(error).strip()
+            record.msg = message if reason in message else f"{message}: {reason}"
+            record.args, record.exc_info = (), None
+        elif record.name == "django-q" and record.levelno == logging.ERROR:
+            record.msg = record.getMessage().partition(" : Traceback (most recent call last):")[0]
+            record.args = ()
         return True
 
 

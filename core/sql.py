@@ -157,6 +157,15 @@ _NOT_OUR_FAULT = (
     IDLE_TRANSACTION_ENDED,
     TRANSACTION_ENDED,
 )
+# Unavailable for a moment, and perhaps through what our own transactions do.
+DEADLOCK, SERIALIZATION_FAILURE = "40P01", "40001"
+LOCK_NOT_AVAILABLE, STATEMENT_CANCELLED = "55P03", "57014"
+_PERHAPS_OUR_FAULT = (
+    DEADLOCK,
+    SERIALIZATION_FAILURE,
+    LOCK_NOT_AVAILABLE,
+    STATEMENT_CANCELLED,
+)
 
 
 def sqlstate(error: BaseException) -> str:
@@ -168,6 +177,13 @@ def is_unavailable(error: BaseException | None) -> bool:
     if isinstance(error, OperationalError | InterfaceError):
         return True
     return isinstance(error, Error) and sqlstate(error) in _NOT_OUR_FAULT
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Whether it happened whatever statement was sent: its place in the code explains nothing."""
+    if error is None or not is_unavailable(error):
+        return False
+    return sqlstate(error) not in _PERHAPS_OUR_FAULT
 
 
 def estimated_rows(table: str) -> int:

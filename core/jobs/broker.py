@@ -105,13 +105,18 @@ class DatabaseBroker(ORM):
         return number
 
     def dequeue(self) -> list[tuple[int, str]] | None:
-        with pausing_without_database():
+        with pausing_without_database("take tasks"):
             self.get_connection()  # closes a connection that has gone bad
             tasks = self._take()
             if tasks:
                 return tasks
             self._wait()
         return None
+
+    def acknowledge(self, task_id: int) -> None:
+        """A task that stays is taken once more, later, and no run was asked for then."""
+        with pausing_without_database("remove a finished task"):
+            super().acknowledge(task_id)
 
     def _take(self) -> list[tuple[int, str]]:
         with connections[Conf.ORM].cursor() as cursor:
@@ -138,12 +143,12 @@ class DatabaseBroker(ORM):
 
 
 @contextmanager
-def pausing_without_database() -> Iterator[None]:
-    """Pause instead of failing: django-q2 takes ten seconds to replace a failed pusher."""
+def pausing_without_database(to_do: str) -> Iterator[None]:
+    """Pause instead of failing: django-q2 takes ten seconds to replace a failed process."""
     try:
         yield
     except Error as error:
-        logger.warning("Cannot take tasks without the database: %s", str(error).strip())
+        logger.warning("Cannot %s without the database: %s", to_do, str(error).strip())
         connection.close()
         time.sleep(PAUSE_WITHOUT_DATABASE)
 

@@ -18,7 +18,7 @@ class RedisBroker(Redis):
         return length
 
     def dequeue(self) -> list[tuple[None, bytes]] | None:
-        with pausing_without_database():
+        with pausing_without_database("take tasks"):
             lanes = self.lanes.open()
             taken = self.connection.blpop(lanes, POLL if len(lanes) > 1 else PAUSE_WHEN_FULL)
             if taken:

@@ -332,6 +332,20 @@ MORE = (
         "tests/core/jobs/test_ticker.py::test_it_goes_on_beside_a_read_only_database",
     ),
     one(
+        "a finished task that cannot be removed ends nothing",
+        "core/jobs/broker.py",
+        'with pausing_without_database("remove a finished task"):',
+        "if True:",
+        "tests/core/jobs/test_broker.py::test_a_task_that_cannot_be_acknowledged_is_only_noted",
+    ),
+    one(
+        "a deadlock keeps its traceback",
+        "core/sql.py",
+        "    return sqlstate(error) not in _PERHAPS_OUR_FAULT",
+        "    return True",
+        "tests/core/test_logs.py::test_an_error_that_may_be_our_fault_has_its_traceback",
+    ),
+    one(
         "a refused request writes no traceback",
         "core/logs.py",
         ' or record.name.startswith("django.security."):\n',

@@ -1,11 +1,25 @@
 import json
 import logging
+import sys
+from multiprocessing import Value
+from queue import Queue
 
+import psycopg
 import pytest
+from django.db import InternalError, OperationalError
+from django.utils.timezone import now
+from django_q.monitor import monitor
+from django_q.worker import worker
 
 from core.correlation import correlated
 from core.logs import JsonFormatter, RefusalsAsWarnings, TextFormatter
 from tests.log_lines import log_lines
+
+
+def console() -> logging.Handler:
+    handlers = logging.getLogger("core").handlers
+    [found] = [each for each in handlers if type(each) is logging.StreamHandler]
+    return found
 
 
 def record(message, **fields):
@@ -138,11 +152,9 @@ def test_no_line_contains_the_secret_of_coolifys_webhook(path):
     ],
 )
 def test_a_refusal_has_no_traceback(name, level, has_traceback):
-    handlers = logging.getLogger("core").handlers
-    [console] = [each for each in handlers if type(each) is logging.StreamHandler]
     error = (ValueError, ValueError("x"), None)
     record = logging.LogRecord(name, level, "x.py", 1, "Refused", (), error)
-    assert console.filter(record)
+    assert console().filter(record)
     assert bool(record.exc_info) is has_traceback
 
 
@@ -158,3 +170,68 @@ def test_a_suspicious_request_is_a_warning(name, level, shown):
     refused = logging.LogRecord(name, level, "x.py", 1, "Refused", (), None)
     assert RefusalsAsWarnings().filter(refused)
     assert (refused.levelname, refused.levelno) == (shown, getattr(logging, shown))
+
+
+def logged(error: Exception, *, cause: Exception | None = None) -> str:
+    """What the console shows of an error that a job or a library logs."""
+    try:
+        raise error from cause
+    except Exception:
+        record = logging.LogRecord("core", logging.ERROR, "x.py", 1, "%s", ("No",), sys.exc_info())
+    assert console().filter(record)
+    return TextFormatter().format(record)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (OperationalError("connection failed"), psycopg.OperationalError()),
+        (OperationalError("connection failed"), psycopg.errors.AdminShutdown()),
+        (InternalError("connection failed"), psycopg.errors.ReadOnlySqlTransaction()),
+        (OperationalError("connection failed"), psycopg.errors.DiskFull()),
+    ],
+)
+def test_a_database_that_is_away_has_no_traceback(error, cause):
+    """Each job and each library logs it; the places in the code explain nothing."""
+    line = logged(error, cause=cause)
+    assert line.endswith("ERROR   No: connection failed")
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (OperationalError("deadlock detected"), psycopg.errors.DeadlockDetected()),
+        (OperationalError("canceling statement"), psycopg.errors.QueryCanceled()),
+        (OperationalError("lock timeout"), psycopg.errors.LockNotAvailable()),
+        (OperationalError("could not serialize"), psycopg.errors.SerializationFailure()),
+        (InternalError("no such cursor"), psycopg.errors.InternalError_()),
+        (ValueError("connection failed"), None),
+    ],
+)
+def test_an_error_that_may_be_our_fault_has_its_traceback(error, cause):
+    first, *traceback = logged(error, cause=cause).splitlines()
+    assert first.endswith("ERROR   No")
+    assert str(error) in traceback[-1]
+
+
+def test_an_error_that_the_message_says_is_not_said_twice():
+    line = logged(OperationalError("No"))
+    assert line.endswith("ERROR   No")
+
+
+def fail() -> None:
+    raise ValueError("a fault of ours")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_django_q_does_not_repeat_the_traceback_of_a_job(caplog):
+    tasks, results = Queue(), Queue()
+    task = {"id": "1", "name": "slot:7", "func": fail, "args": (), "kwargs": {}}
+    tasks.put({**task, "started": now()})
+    tasks.put("STOP")
+    worker(tasks, results, Value("d", 0))
+    results.put("STOP")
+    monitor(results)
+    [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
+    line = TextFormatter().format(record)
+    assert line.endswith("Failed 'test_logs.fail' (slot:7) - a fault of ours")

@@ -15,6 +15,7 @@ from django_q.models import OrmQ
 from core.jobs.broker import CHANNEL, DatabaseBroker, announce_tasks
 from core.jobs.jobs import ask
 from tests.concurrency import all_at_once, at_once
+from tests.log_lines import log_lines
 from tests.notices import listening
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,6 +39,18 @@ def test_a_task_is_taken_once_and_gone_when_it_is_acknowledged(broker):
     assert broker.dequeue() is None
     broker.acknowledge(number)
     assert not OrmQ.objects.exists()
+
+
+def test_a_task_that_cannot_be_acknowledged_is_only_noted(broker):
+    """django-q2's monitor would die of an error, and so would the next one."""
+    number = broker.enqueue("a task")
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    with log_lines() as lines:
+        broker.acknowledge(number)
+    [line] = lines
+    assert line["message"].startswith("Cannot remove a finished task without the database: ")
+    assert OrmQ.objects.exists()
 
 
 def test_tasks_are_taken_in_the_order_in_which_they_came(broker):
