@@ -154,6 +154,7 @@ def _ask(
         "affected": affected[:SHOWN],
         "more": len(affected[SHOWN:]),
         "count": len(affected),
+        "most": MOST_TARGETS if len(targets) == MOST_TARGETS else None,
         "skipped": skipped[:SHOWN],
         "more_skipped": len(skipped[SHOWN:]),
         "skipped_count": len(skipped),

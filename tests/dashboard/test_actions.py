@@ -25,7 +25,7 @@ from pool.lifecycle import get_slot_for_bot
 from queues.models import QueueEntry
 from slots.models import Finding, Lease, Pool, Slot, SlotTransition
 from tests.dashboard.populated import ask, fail, finish, run
-from tests.factories import SlotFactory
+from tests.factories import BotFactory, SlotFactory
 from tests.invariants import broken_rules
 
 
@@ -502,6 +502,18 @@ def test_more_targets_than_a_page_offers_are_refused(operator):
     answer = operator.post("/actions/force-release/", {"targets": targets, "reason": "Stuck"})
     assert answer.status_code == 400
     assert not OperatorAction.objects.exists()
+
+
+@pytest.mark.parametrize(("waiting", "is_told"), [(2, False), (3, True), (4, True)])
+def test_an_operator_is_told_that_there_may_be_more_than_can_be_changed_at_once(
+    operator, monkeypatch, waiting, is_told
+):
+    for module in ("action", "bots"):
+        monkeypatch.setattr(f"dashboard.actions.{module}.MOST_TARGETS", 3)
+    BotFactory.create_batch(waiting)
+    page = operator.get("/actions/cancel-bot/?all=bots").text
+    assert f"<b>{min(waiting, 3)}</b> bots will be changed" in page
+    assert ("At most 3 bots can be changed at once" in page) == is_told
 
 
 @pytest.mark.parametrize("name", ["cancel-bot", "force-release", "pause", "cordon-server"])
