@@ -1,4 +1,5 @@
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.conf import settings as project_settings
@@ -15,6 +16,7 @@ from pool.waiting.words import length_of, ordinal, time_of
 from servers.models import Server
 from slots.models import Deployment, Prepull, Watch
 from slots.status import ContainerStatus, SlotStatus
+from tests.controller import tend_slots
 from tests.factories import BotFactory, DeploymentFactory, SlotFactory
 from tests.queued import ask, leave, pool_of
 
@@ -459,13 +461,13 @@ def test_bots_move_forward_through_their_waits(pool):
     bots = [pool.request() for _ in range(9)]
     seen = {bot.pk: [] for bot in bots}
 
-    def all_run():
+    def look():
         unfinished = Bot.objects.filter(pk__in=seen, status=BotStatus.DEPLOYING)
         for bot_id, told in waiting_for_each(unfinished).items():
             seen[bot_id].append((told.code, told.position))
-        return pool.all_run(bots)
 
-    pool.until(all_run)
+    pool.tend = partial(tend_slots, look=look)
+    pool.until(lambda: pool.all_run(bots))
     # One pulls, two build at a time, two more are in Coolify's queue; the others wait their turn.
     codes = {code for told in seen.values() for code, _ in told}
     assert {WaitingCode.IMAGE, WaitingCode.BUILD_PLACE, WaitingCode.DEPLOYMENT} <= codes
