@@ -17,6 +17,7 @@ from api.schemas.servers import (
     WarmOrder,
     server_out,
 )
+from api.schemas.words import explained
 from pool.servers.orders import (
     OrderRefused,
     UnlikelyTime,
@@ -33,7 +34,15 @@ from servers.reports import named
 router = Router(tags=["Servers"], auth=OperatorKey(), by_alias=True)
 router.add_decorator(refuse_unknown_parameters)
 
-ServerName = Annotated[str, Path(alias="serverName", min_length=1, max_length=200)]
+ServerName = Annotated[
+    str,
+    Path(
+        alias="serverName",
+        min_length=1,
+        max_length=200,
+        pattern=explained(r"^[^\x00]+$", "Must not contain NUL characters."),
+    ),
+]
 
 
 @router.get("/servers", response=ServerList, summary="List servers", operation_id="listServers")

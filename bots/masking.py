@@ -284,13 +284,15 @@ _CONTENT = re.compile(r"\s{0,20}<!\[CDATA\[(?s:.*?)(?:\]\]>|\Z)|[^<]+")
 _FLAG = re.compile(r"(?<!\S)(--?[\w.-]{2,64})\s{1,4}(?!-)")
 _ARGUMENT = re.compile(f"{_QUOTED}|{_PLAIN}")
 
-# password=… and password: …, also with an escaped sign before or behind the name: %3Fpassword%3D….
+# password=… and password: …, also with an escaped sign before or behind the name: %3Fpassword%3D…,
+# and as a subscript: config['password'] = …, passwords[0]=….
 # Not in an address: _PARAMETER knows where its values end.
 _NAME = re.compile(
     r"(?:(?<=3[FfBb])|(?<=2[36])|(?<![\w.?&#-])(?!(?<=%)[\dA-Fa-f]{2}))"
     r"((?:pass|pin|mfa|access|security|one[ -]time) (?:code|word|phrase|number|answer)"
     r"|(?:[\w.\u0300-\u036f-]|\\u[\dA-Fa-f]{4}){2,64})"
-    r"""\\{0,4}["']?\s{0,2}(?::=|[=:：＝]>?|%(?:25){0,3}3[Dd])\s{0,20}"""
+    r"""\\{0,4}["']?(?:\]|\[\d{1,4}\])?\s{0,2}"""
+    r"""(?::=|[=:：＝]>?|%(?:25){0,3}3[Dd]|&\#(?:61|x3[Dd]);|\\{1,4}u003[Dd])\s{0,20}"""
 )
 # A block of YAML: its lines have the indentation of the first one, or are empty.
 _BLOCK = (

@@ -91,8 +91,13 @@ def searched_words(words: str) -> str:
 
 
 # Blank, though Unicode calls them letters or marks. For use in a class of a pattern.
-BLANK = r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
-_UNSEEN = re.compile(rf"[ \\{BLANK}\U000e0100-\U000e01ef]")
+BLANK = (
+    r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff9-\ufffb"
+    # As they are: JavaScript, which reads the schema of the API, has no such escapes.
+    "\U00013430-\U0001345f\U00016fe4\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+_UNSEEN = re.compile(rf"[ \\{BLANK}]")
 
 
 def _parts(address: str) -> SplitResult:

@@ -4,12 +4,14 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from io import StringIO
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 
 T = TypeVar("T")
 
@@ -57,11 +59,25 @@ def _set(name: str, value: str, path: Path | None) -> None:
 def read_file(path: Path) -> dict[str, str]:
     """What the file sets. An empty value sets nothing."""
     try:
-        found = dotenv_values(path) if path.is_file() else {}
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SystemExit(f"botpool: {path} cannot be read: {reason}") from None
+    _refuse_unreadable_lines(path, text)
+    found = dotenv_values(stream=StringIO(text))
     return {name: value for name, value in found.items() if value}
+
+
+def _refuse_unreadable_lines(path: Path, text: str) -> None:
+    """python-dotenv leaves them out, and Botpool would start with the default."""
+    for each in parse_stream(StringIO(text)):
+        if each.error:
+            before = len(each.original.string) - len(each.original.string.lstrip())
+            line = each.original.line + each.original.string[:before].count("\n")
+            raise SystemExit(
+                f"botpool: line {line} of {path} cannot be read; write NAME=value, and close each "
+                "quotation mark"
+            )
 
 
 def is_set_by_shell(name: str) -> bool:

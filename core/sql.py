@@ -117,18 +117,34 @@ def counted(sql: str) -> str:
 
 
 def write_obstacle(tables: Sequence[str]) -> str:
-    """Why rows of these tables could not be read and written: "read_only", "privileges" or ""."""
+    """Why rows of these tables could not be read and written: "missing", "read_only", "privileges"
+    or ""."""
     # Several rights in one call would ask for any of them.
     sql = """
-        SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
+        SELECT bool_or(id IS NULL),
+            pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
             bool_and(
-                has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
-                AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE')
+                has_table_privilege(id, 'SELECT') AND has_table_privilege(id, 'INSERT')
+                AND has_table_privilege(id, 'UPDATE') AND has_table_privilege(id, 'DELETE')
             )
-        FROM unnest(%(tables)s::text[]) AS name
+        FROM unnest(%(tables)s::text[]) AS name, to_regclass(quote_ident(name)) AS id
     """
-    is_read_only, may_write = fetch_one(sql, {"tables": list(tables)}) or (False, True)
+    found = fetch_one(sql, {"tables": list(tables)})
+    assert found is not None
+    is_missing, is_read_only, may_write = found
+    if is_missing:
+        return "missing"
     return "read_only" if is_read_only else "" if may_write else "privileges"
+
+
+def is_hidden(table: str) -> bool:
+    """Whether there is such a table in a schema in which our role finds none."""
+    sql = """
+        SELECT to_regclass(quote_ident(%(table)s)) IS NULL
+            AND EXISTS (SELECT FROM pg_class WHERE relname = %(table)s AND relkind = 'r')
+    """
+    row = fetch_one(sql, {"table": table})
+    return row is not None and bool(row[0])
 
 
 def disk_is_full() -> bool:
@@ -149,15 +165,19 @@ def disk_is_full() -> bool:
 DISK_FULL = "53100"
 READ_ONLY = "25006"
 INSUFFICIENT_PRIVILEGE = "42501"
+# Not migrated yet, or in a schema that our role may not use.
+UNDEFINED_TABLE, UNDEFINED_COLUMN = "42P01", "42703"
 # The process was frozen in a transaction, which the server has ended.
 IDLE_TRANSACTION_ENDED, TRANSACTION_ENDED = "25P03", "25P04"
 _NOT_OUR_FAULT = (
     READ_ONLY,
     INSUFFICIENT_PRIVILEGE,
+    UNDEFINED_TABLE,
+    UNDEFINED_COLUMN,
     IDLE_TRANSACTION_ENDED,
     TRANSACTION_ENDED,
 )
-# Unavailable for a moment, and perhaps through what our own transactions do.
+# Perhaps through what our own statements do.
 DEADLOCK, SERIALIZATION_FAILURE = "40P01", "40001"
 LOCK_NOT_AVAILABLE, STATEMENT_CANCELLED = "55P03", "57014"
 _PERHAPS_OUR_FAULT = (
@@ -165,6 +185,8 @@ _PERHAPS_OUR_FAULT = (
     SERIALIZATION_FAILURE,
     LOCK_NOT_AVAILABLE,
     STATEMENT_CANCELLED,
+    UNDEFINED_TABLE,
+    UNDEFINED_COLUMN,
 )
 
 
@@ -173,7 +195,7 @@ def sqlstate(error: BaseException) -> str:
 
 
 def is_unavailable(error: BaseException | None) -> bool:
-    """Whether the database could not be reached or written to, through no fault of ours."""
+    """Whether the database could not be reached, read or written, through no fault of ours."""
     if isinstance(error, OperationalError | InterfaceError):
         return True
     return isinstance(error, Error) and sqlstate(error) in _NOT_OUR_FAULT

@@ -95,10 +95,13 @@ def _faults_in_one_line() -> Iterator[None]:
 
 def _fault_of_database(error: Error) -> str | None:
     reason = str(error).strip().partition("\n")[0]
+    if isinstance(error.__cause__, UndefinedColumn | UndefinedFunction | UndefinedTable):
+        return (
+            f"the database is missing tables ({reason}): run manage.py migrate or, if they are "
+            "there, grant Botpool's role USAGE on their schema"
+        )
     if is_unavailable(error):
         return f"PostgreSQL: {reason} (run manage.py doctor for advice)"
-    if isinstance(error.__cause__, UndefinedColumn | UndefinedFunction | UndefinedTable):
-        return f"the database is missing tables ({reason}): run manage.py migrate"
     return None
 
 

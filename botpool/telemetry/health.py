@@ -8,7 +8,7 @@ from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from core.jobs.liveness import reasons_of_processes
-from core.sql import clock, disk_is_full, write_obstacle
+from core.sql import clock, disk_is_full, is_hidden, write_obstacle
 
 logger = logging.getLogger(__name__)
 
@@ -19,8 +19,9 @@ def reasons_not_to_serve() -> dict[str, str]:
         clock()
         waiting = _waiting_migrations()
         if waiting:
-            return {"migrations": waiting}
-        obstacle = write_obstacle(_tables_of_requests()) or _disk.obstacle()
+            is_refused = is_hidden("django_migrations")
+            return {"database": _OBSTACLES["hidden"]} if is_refused else {"migrations": waiting}
+        obstacle = write_obstacle(_tables()) or _disk.obstacle()
         reasons = {"database": _OBSTACLES[obstacle]} if obstacle else {}
         return reasons | reasons_of_processes()
     except Error as error:
@@ -30,6 +31,13 @@ def reasons_not_to_serve() -> dict[str, str]:
 
 
 _OBSTACLES = {
+    "hidden": (
+        "PostgreSQL answers, but Botpool's role does not find its tables; grant it USAGE on their "
+        "schema, or name that in its search_path"
+    ),
+    "missing": (
+        "PostgreSQL answers, but some of Botpool's tables are missing; restore them from a backup"
+    ),
     "read_only": "PostgreSQL is read-only: a standby, or default_transaction_read_only is on",
     "privileges": (
         "PostgreSQL answers, but Botpool's role may not read or may not write some of its tables; "
@@ -56,14 +64,9 @@ class _Disk:
 _disk = _Disk()
 
 
-def _tables_of_requests() -> list[str]:
-    """What API calls read and write."""
-    labels = ("bots", "queues", "slots")
-    return [
-        model._meta.db_table
-        for label in labels
-        for model in apps.get_app_config(label).get_models()
-    ]
+def _tables() -> list[str]:
+    models = apps.get_models(include_auto_created=True)
+    return sorted({model._meta.db_table for model in models if model._meta.managed})
 
 
 def _waiting_migrations() -> str:

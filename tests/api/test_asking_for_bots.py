@@ -104,6 +104,9 @@ def test_a_second_bot_for_the_same_meeting_is_allowed(client_api):
         ("botDisplayName", ""),
         ("botDisplayName", "   "),
         ("botDisplayName", "\u200b\u3164\t"),
+        ("botDisplayName", "\ufff9"),
+        ("botDisplayName", "\U000e0041\U000e0100"),
+        ("botDisplayName", "\U0001d173\U0001bca0\U00016fe4"),
         ("botDisplayName", "x" * 256),
         ("botDisplayName", "a\u0007"),
         ("botDisplayName", "a\r\nb"),
@@ -149,6 +152,7 @@ def test_an_invalid_field_is_refused_by_name(client_api, field, value):
     "name",
     [
         "Notes 😀",
+        "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
         "\u200fדנה\u200e (2)",
         "\U0001f469\u200d\U0001f4bb",
         "❤\ufe0f",

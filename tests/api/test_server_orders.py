@@ -54,6 +54,8 @@ def test_operators_cordon_and_plan_maintenance(operator_api):
     ("path", "body", "status"),
     [
         ("servers/nothing/drain", {"reason": "x"}, 404),
+        ("servers/%00/drain", {"reason": "x"}, 422),
+        ("servers/a%00/return", {"reason": "x"}, 422),
         ("servers/a/drain", {}, 422),
         ("servers/a/drain", {"reason": "x", "until": "2020-01-01T00:00:00Z"}, 409),
         ("servers/a/drain", {"reason": "x", "until": "2040-01-01T00:00:00"}, 422),

@@ -1,10 +1,11 @@
 """Settings come from the environment only. A wrong value is refused with one line."""
 
+import errno
 import os
 import runpy
 import subprocess
 import sys
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from django.conf import global_settings
@@ -354,6 +355,14 @@ def test_a_named_file_is_read_and_an_empty_name_means_none(tmp_path):
     assert manage("check", BOTPOOL_ENV_FILE=" ").returncode == 0
 
 
+def test_a_full_disk_leaves_no_draft_of_a_secret(tmp_path, monkeypatch):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=full))
+    with pytest.raises(SystemExit, match="No space left on device"):
+        read_or_make(tmp_path / "secret_key")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_as_data_directory_is_refused_with_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file/below"):
@@ -369,6 +378,21 @@ def test_a_data_directory_that_links_to_itself_is_refused_with_one_line(tmp_path
     line = refused(BOTPOOL_DATA_DIR=f"{tmp_path}/link/data")
     assert line.startswith("botpool: ")
     assert f"{tmp_path}/link" in line and "BOTPOOL_DATA_DIR" in line
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['COOLIFY_API_TOKEN="1|hunter2', "COOLIFY_API_TOKEN: hunter2", "COOLIFY_API_TOKEN hunter2"],
+)
+def test_a_line_that_cannot_be_read_is_refused(tmp_path, line):
+    """It was left out, and Botpool started with the default: the simulator."""
+    (tmp_path / "env").write_text(f"# Ours\nLOG_LEVEL=INFO\n\n{line}\n")
+    done = manage("check", BOTPOOL_ENV_FILE=f"{tmp_path}/env")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"botpool: line 4 of {tmp_path}/env cannot be read; write NAME=value, and close each "
+        "quotation mark"
+    ]
 
 
 @pytest.mark.parametrize("setting", ["FOO=hunter2\0b", "'FOO=BAR'=hunter2"])

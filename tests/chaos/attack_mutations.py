@@ -7,6 +7,7 @@ _CALLING = "tests/api/test_bots_calling_back.py"
 _MASKING = "tests/bots/test_masking.py"
 _SIMULATOR = "tests/coolify/simulator/test_simulator_control.py"
 _FRAMING = "tests/botpool/runtime/test_web_framing.py"
+_READ_ONLY = "tests/botpool/telemetry/test_read_only.py"
 _WEB = "tests/botpool/runtime/test_web.py"
 _VISITORS = "coolify/simulator/http/visitors.py"
 
@@ -290,6 +291,41 @@ AGAINST_ATTACKS = (
         "or not self.alive)",
         "tests/botpool/runtime/test_web.py::"
         "test_a_connection_stays_open_if_its_client_was_not_told_that_it_closes",
+    ),
+    one(
+        "a cookie with NUL is no cookie",
+        "botpool/middleware.py",
+        'if "\\x00" not in name + value}',
+        "}",
+        "tests/security/test_tricks.py::test_a_nul_in_a_cookie_is_no_cookie",
+    ),
+    one(
+        "a role that finds no tables is told so",
+        "botpool/telemetry/health.py",
+        'is_refused = is_hidden("django_migrations")',
+        "is_refused = False",
+        f"{_READ_ONLY}::test_a_role_that_finds_no_tables_is_told_so",
+    ),
+    one(
+        "the API is unavailable without its tables",
+        "core/sql.py",
+        "    UNDEFINED_TABLE,\n    UNDEFINED_COLUMN,\n    IDLE",
+        "    IDLE",
+        f"{_READ_ONLY}::test_the_api_answers_that_it_is_unavailable",
+    ),
+    one(
+        "the tables of pages count, too",
+        "botpool/telemetry/health.py",
+        "if model._meta.managed}",
+        'if model._meta.app_label in ("bots", "queues", "slots")}',
+        f"{_READ_ONLY}::test_a_role_without_a_right_that_pages_need_is_not_ready",
+    ),
+    one(
+        "a line of .env that cannot be read stops the start",
+        "core/environment.py",
+        "        if each.error:\n",
+        "        if False:\n",
+        "tests/botpool/test_settings.py::test_a_line_that_cannot_be_read_is_refused",
     ),
     one(
         "tiny chunks are refused",

@@ -284,6 +284,15 @@ def test_an_invalid_correlation_id_is_replaced(client, evil):
     assert "X-Evil" not in answer.headers
 
 
+@pytest.mark.parametrize("name", ["sessionid", "csrftoken", "messages", "other"])
+@pytest.mark.parametrize("path", ["/", "/login/", "/admin/login/", "/nothing", "/api/v1/docs"])
+def test_a_nul_in_a_cookie_is_no_cookie(db, path, name):
+    """Python reads "\\000" in a quoted cookie as NUL."""
+    cookie = {"Cookie": f'{name}="\\000aaaaaaaa"'}
+    answer = Client(raise_request_exception=False).get(path, headers=cookie)
+    assert answer.status_code in (200, 302, 404)
+
+
 @pytest.mark.parametrize("name", ["a%0d%0aSet-Cookie:%20x=1", "%00", "..%2f..%2fetc", "%ff%fe"])
 def test_malformed_names_in_paths_are_not_found(root, api, name):
     for path in (f"/slots/{name}/", f"/bots/{name}/", f"/actions/{name}/", f"/static/{name}"):

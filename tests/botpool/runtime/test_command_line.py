@@ -41,7 +41,7 @@ def run(*words, data_dir, **variables):
 def test_a_database_without_tables_must_be_migrated(words, data_dir, empty):
     code, [line] = run(*words, data_dir=data_dir, DATABASE_URL=empty)
     assert code == 1
-    assert line.endswith("run manage.py migrate")
+    assert "run manage.py migrate" in line
 
 
 @pytest.mark.parametrize("words", [["pool_status"], ["create_api_key", "ada"]])

@@ -90,6 +90,38 @@ def test_a_role_without_a_right_that_calls_need_is_not_ready(client, right):
         assert "grant it SELECT, INSERT, UPDATE, DELETE" in reason(client)
 
 
+@contextmanager
+def role_that_finds_no_tables():
+    execute("CREATE ROLE app; GRANT ALL ON ALL TABLES IN SCHEMA public TO app")
+    execute("REVOKE USAGE ON SCHEMA public FROM app, PUBLIC")
+    execute("SET ROLE app")
+    yield
+    execute("RESET ROLE; GRANT USAGE ON SCHEMA public TO PUBLIC; DROP OWNED BY app; DROP ROLE app")
+
+
+@contextmanager
+def missing_table():
+    execute("ALTER TABLE bots_apikey RENAME TO gone")
+    yield
+    execute("ALTER TABLE gone RENAME TO bots_apikey")
+
+
+def test_a_role_that_finds_no_tables_is_told_so(client):
+    """Not to migrate: the tables are there."""
+    with role_that_finds_no_tables():
+        assert "grant it USAGE on their schema" in reason(client)
+
+
+def test_a_database_without_a_table_is_not_ready(client):
+    with missing_table():
+        assert "some of Botpool's tables are missing" in reason(client)
+
+
+def test_a_role_without_a_right_that_pages_need_is_not_ready(client):
+    with role_without("SELECT ON django_session"):
+        assert "grant it SELECT, INSERT, UPDATE, DELETE" in reason(client)
+
+
 def test_a_role_that_does_not_own_the_tables_is_ready(client):
     with role_without("TRUNCATE ON bots_bot"):
         assert client.get("/readyz").json() == {"ready": True, "reasons": {}}
@@ -121,7 +153,10 @@ def test_a_full_disk_is_not_ready(client, tmp_path_factory):
         small.rmdir()
 
 
-@pytest.mark.parametrize("obstacle", [read_only, role_that_may_only_read])
+@pytest.mark.parametrize(
+    "obstacle",
+    [read_only, role_that_may_only_read, role_that_finds_no_tables, missing_table],
+)
 def test_the_api_answers_that_it_is_unavailable(obstacle):
     key = create_api_key(name="client")
     client = Client(raise_request_exception=False, headers={"Authorization": f"Bearer {key}"})
