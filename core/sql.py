@@ -18,6 +18,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
 CANCEL_SECONDS = 1.0
+# A statement may have 65,535 values at most, and PostgreSQL refuses one with more.
+ROWS_AT_ONCE = 1_000
 M = TypeVar("M", bound=models.Model)
 
 

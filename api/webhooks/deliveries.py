@@ -29,7 +29,7 @@ from api.webhooks.signatures import old_headers, secrets_of, signed_headers
 from bots.models import BotEvent, Webhook, WebhookDelivery, WebhookEndpoint
 from bots.status import TERMINAL
 from core.correlation import correlated
-from core.sql import is_unavailable
+from core.sql import ROWS_AT_ONCE, is_unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +96,7 @@ def note_events() -> None:
             if (endpoint := webhooks[webhook].endpoint) is not None and endpoint.receives(status)
         ],
         ignore_conflicts=True,
+        batch_size=ROWS_AT_ONCE,
     )
     # A terminal event is a bot's last: no other can follow.
     finished = {webhook for _, status, webhook in pairs if status in TERMINAL}

@@ -34,7 +34,7 @@ from core.leases import (
     extended,
 )
 from core.prepared import update_rows
-from core.sql import leave_interrupted_statement, notify
+from core.sql import ROWS_AT_ONCE, leave_interrupted_statement, notify
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ ASKED_NOW = Coalesce("asked_at", Now())
 # After a failure: the first pause, which doubles with each further failure, and the longest.
 AFTER_A_FAILURE = timedelta(seconds=5), timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(seconds=1)
+# Jobs that one pass asks for: it takes half a second, and nothing else is asked for meanwhile.
+MOST_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +91,8 @@ def ask_for_due_jobs(*, woken: Iterable[str] = ()) -> tuple[set[str], timedelta]
     Returns the keys that were asked for, and how long until the next job is due.
     """
     _add_missing([work.name for work in works()], due_at=Now())
-    due = set(_waiting().filter(due_at__lte=Now()).values_list("key", flat=True))
-    asked = ask(due | set(woken))
+    due = _waiting().filter(due_at__lte=Now()).order_by("due_at").values_list("key", flat=True)
+    asked = ask({*due[:MOST_AT_ONCE], *woken})
     return asked, _until_next()
 
 
@@ -123,7 +125,7 @@ def _add_missing(keys: list[str], *, due_at: Now | None) -> bool:
     known = set(Lease.objects.filter(key__in=keys).values_list("key", flat=True))
     missing = [Lease(key=key, due_at=due_at) for key in keys if key not in known]
     if missing:
-        Lease.objects.bulk_create(missing, ignore_conflicts=True)
+        Lease.objects.bulk_create(missing, ignore_conflicts=True, batch_size=ROWS_AT_ONCE)
     return bool(missing)
 
 

@@ -11,10 +11,11 @@ import logging
 import threading
 import time
 from datetime import timedelta
+from itertools import islice
 
 from django.db import Error, connection, transaction
 
-from core.jobs.jobs import LONGEST_PAUSE, ask_for_due_jobs
+from core.jobs.jobs import LONGEST_PAUSE, MOST_AT_ONCE, ask_for_due_jobs
 from core.leases import (
     WAKE_CHANNEL,
     HeldLease,
@@ -57,7 +58,8 @@ class Ticker:
 
     def tick(self) -> set[str]:
         """Run one pass; return the keys of the jobs that were asked for."""
-        woken, self.woken = self.woken, set()
+        woken = set(islice(self.woken, MOST_AT_ONCE))
+        self.woken -= woken
         before = self.lease
         try:
             with transaction.atomic():
@@ -66,6 +68,8 @@ class Ticker:
                     self.pause = LONGEST_PAUSE
                     return set()
                 asked, self.pause = ask_for_due_jobs(woken=woken)
+                if self.woken:
+                    self.pause = timedelta()
         except Error:
             # A lease that was rolled back is not ours: the next one to lead gets the same fence.
             self.lease = before

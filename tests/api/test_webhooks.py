@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from contextlib import contextmanager
+from copy import copy
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -11,6 +12,7 @@ import pytest
 import standardwebhooks
 from django.conf import settings as configured
 from django.db import DataError
+from django.db.models import F
 from django.db.models.functions import Now
 
 from api.keys import create_api_key
@@ -25,7 +27,7 @@ from api.webhooks.endpoints import (
 )
 from api.webhooks.signatures import rotate_secret, secret_of
 from botpool.telemetry.retention import prune
-from bots.models import ApiKey, Bot, Webhook, WebhookDelivery, WebhookEndpoint
+from bots.models import ApiKey, Bot, BotEvent, Webhook, WebhookDelivery, WebhookEndpoint
 from bots.moves import Outcome
 from bots.status import BotStatus
 from pool.lifecycle import end_bot
@@ -212,6 +214,16 @@ def test_a_result_that_cannot_be_stored_costs_no_other(api, receiver, monkeypatc
     deliver_webhooks()
     stored = WebhookDelivery.objects.filter(delivered_at__isnull=False)
     assert list(stored.values_list("pk", flat=True)) == [poison.pk + 1]
+
+
+def test_more_events_than_one_statement_holds_values_are_noted(api):
+    """As after hours in which no worker ran."""
+    bot = Bot.objects.get(pk=api.post("bots", {"meetingUrl": MEETING}).json()["bot"]["id"])
+    [event] = bot.events.all()[:1]
+    event.pk, event.from_status, event.to_status = None, "JOINING_CALL", "IN_WAITING_ROOM"
+    BotEvent.objects.bulk_create([copy(event) for _ in range(14_000)], batch_size=1_000)
+    note_events()
+    assert WebhookDelivery.objects.count() == bot.events.exclude(from_status=F("to_status")).count()
 
 
 def test_a_webhook_is_closed_after_its_bots_last_event(api):

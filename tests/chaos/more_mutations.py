@@ -13,6 +13,7 @@ _GONE = "pool/controller/containers/gone.py"
 _ISOLATION = "tests/api/test_webhook_isolation.py"
 _TRICKS = "tests/security/test_tricks.py"
 _PROBLEMS = "tests/api/test_problems.py"
+_TICKER = "tests/core/jobs/test_ticker.py"
 _READ_ONLY = "tests/botpool/telemetry/test_read_only.py"
 
 MORE = (
@@ -329,7 +330,28 @@ MORE = (
         """                if error:
                     raise
                 logger.warning("The ticker lost""",
-        "tests/core/jobs/test_ticker.py::test_it_goes_on_beside_a_read_only_database",
+        f"{_TICKER}::test_it_goes_on_beside_a_read_only_database",
+    ),
+    one(
+        "a pass asks for a limited number of woken jobs",
+        "core/jobs/ticker.py",
+        "woken = set(islice(self.woken, MOST_AT_ONCE))",
+        "woken = set(self.woken)",
+        f"{_TICKER}::test_thousands_of_jobs_are_asked_for_in_several_passes",
+    ),
+    one(
+        "a pass asks for a limited number of due jobs",
+        "core/jobs/jobs.py",
+        "*due[:MOST_AT_ONCE]",
+        "*due",
+        f"{_TICKER}::test_thousands_of_due_jobs_are_asked_for_in_several_passes_the_oldest_first",
+    ),
+    one(
+        "thousands of events are noted in several statements",
+        "api/webhooks/deliveries.py",
+        "        batch_size=ROWS_AT_ONCE,\n",
+        "",
+        "tests/api/test_webhooks.py::test_more_events_than_one_statement_holds_values_are_noted",
     ),
     one(
         "a finished task that cannot be removed ends nothing",

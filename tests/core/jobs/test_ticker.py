@@ -67,6 +67,34 @@ def test_after_a_long_pass_it_pauses_for_as_long(monkeypatch):
     assert 0.2 <= pauses[0] < 2
 
 
+@pytest.mark.django_db(transaction=True)
+def test_thousands_of_jobs_are_asked_for_in_several_passes():
+    """A statement cannot hold the values of so many rows, and a pass would outlast the lease."""
+    keys = {f"slot:{number}" for number in range(1, 4_501)}
+    ticker = Ticker()
+    ticker.woken = set(keys)
+    passes = []
+    while not passes or ticker.woken:
+        passes.append(ticker.tick() & keys)
+        assert (ticker.pause == timedelta()) == bool(ticker.woken)
+    assert [len(asked) for asked in passes] == [1_000, 1_000, 1_000, 1_000, 500]
+    assert set.union(*passes) == keys
+
+
+@pytest.mark.django_db(transaction=True)
+def test_thousands_of_due_jobs_are_asked_for_in_several_passes_the_oldest_first():
+    Lease.objects.bulk_create(
+        [
+            Lease(key=f"slot:{number}", due_at=Now() - timedelta(days=1, seconds=-number))
+            for number in range(1, 1_501)
+        ]
+    )
+    ticker = Ticker()
+    passes = [{key for key in ticker.tick() if key.startswith("slot:")} for _ in range(2)]
+    assert [len(asked) for asked in passes] == [1_000, 500]
+    assert passes[0] == {f"slot:{number}" for number in range(1, 1_001)}
+
+
 # --- The lease ---
 
 
