@@ -135,6 +135,7 @@ def _make_slots(places: list[Place]) -> None:
                 settings_version=SETTINGS_VERSION,
                 status=SlotStatus.IDLE,
                 description_written=DESCRIPTION,
+                application_state="exited",  # as observed: none is news to the first observation
             )
             for place in places
         ],
